@@ -1,0 +1,98 @@
+"""Files that are written whole or not at all, and told apart by their SHA-256."""
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+# A file changed this shortly before it was hashed may change again within the same clock tick, unseen.
+_SETTLED_NANOSECONDS = 1_000_000_000
+
+
+@contextlib.contextmanager
+def written_aside(path: Path) -> Iterator[BinaryIO]:
+    """Opens a temporary file that takes the name `path` when the block ends well, and is removed when it does not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes JSON aside and renames it. The same value gives the same bytes."""
+    with written_aside(path) as file:
+        file.write(json.dumps(value, ensure_ascii=False, indent=1).encode() + b"\n")
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file of our own; None where it is missing or damaged."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def fsync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable: a rename alone may be lost with the power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_json(value: Any) -> str:
+    """SHA-256 of a value made of dicts, lists, text and numbers, whatever the order of the keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def signature(path: Path) -> list[int]:
+    """Changes whenever a file is written, moved or replaced (the change time cannot be set by hand)."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+class Known:
+    """What is known about files that have not been touched since: a small JSON file of facts by path.
+
+    It saves reading gigabytes to find that nothing changed; every fact can be made anew, so it may be deleted.
+    """
+
+    def __init__(self, path: Path, *, is_trusted: bool = True) -> None:
+        self._path = path
+        content = read_json(path) if is_trusted else None
+        self._entries: dict[str, Any] = content if isinstance(content, dict) else {}
+
+    def get(self, path: Path) -> Any:
+        """The fact remembered for a file, or None when the file is not as it was."""
+        entry = self._entries.get(str(path.absolute()))
+        try:
+            return entry["fact"] if entry is not None and entry["signature"] == signature(path) else None
+        except OSError:
+            return None
+
+    def put(self, path: Path, fact: Any) -> None:
+        now = signature(path)
+        if time.time_ns() - max(now[1], now[2]) > _SETTLED_NANOSECONDS:
+            self._entries[str(path.absolute())] = {"signature": now, "fact": fact}
+
+    def save(self) -> None:
+        """Writes what is known about files that still stand there."""
+        self._entries = {path: entry for path, entry in self._entries.items() if Path(path).exists()}
+        write_json(self._path, self._entries)

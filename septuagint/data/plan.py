@@ -1,0 +1,170 @@
+"""The plan of a preparation: a first look at every input, and whether the data folder already holds the result."""
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from septuagint.config import Config, CorpusConfig, DataConfig
+from septuagint.data import manifest as manifests
+from septuagint.data.corpus import BLOCK_LINES, Layout, ScannedFile, check_parallel, find_layout, scan_file
+from septuagint.data.files import Known, hash_file, hash_json
+from septuagint.data.manifest import Manifest
+from septuagint.data.normaliser import NORMALISER
+from septuagint.data.parts import REVISION
+from septuagint.data.workers import Workers
+from septuagint.errors import DataError
+from septuagint.progress import ProgressReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCorpus:
+    """One corpus of one split, with what a first look at its files told."""
+
+    split: str
+    config: CorpusConfig
+    scans: tuple[ScannedFile, ...]
+    layout: Layout
+
+    @property
+    def num_lines(self) -> int:
+        return self.scans[0].num_lines
+
+    @property
+    def num_blocks(self) -> int:
+        return -(-self.num_lines // BLOCK_LINES)
+
+    @property
+    def is_evaluation(self) -> bool:
+        return self.split != "train"
+
+    @property
+    def folder_name(self) -> str:
+        return f"{self.split}-{self.config.name}"
+
+    @property
+    def identity(self) -> list[Any]:
+        """What the cleaned text depends on, settings aside."""
+        return [self.split, self.config.name, [scan.sha256 for scan in self.scans], asdict(self.layout)]
+
+
+def look_at_inputs(data: DataConfig, known: Known, workers: Workers, report: ProgressReport) -> list[PlannedCorpus]:
+    """Looks at every input file before any work is done on one."""
+    splits: dict[str, tuple[CorpusConfig, ...]] = {"train": data.train, "valid": data.valid, "test": data.test}
+    configs = [(split, corpus) for split, corpora in splits.items() for corpus in corpora]
+    for _, corpus in configs:
+        if corpus.source is not None and corpus.source == corpus.target:
+            raise DataError(f"corpus {corpus.name!r}: source and target are the same file ({corpus.source})")
+    scans = _scan(list(dict.fromkeys(path for _, corpus in configs for path in corpus.paths)), known, workers, report)
+    planned = []
+    for split, corpus in configs:
+        found = tuple(scans[path] for path in corpus.paths)
+        check_parallel(corpus, found)
+        layout = find_layout(corpus, data.source_language, data.target_language)
+        planned.append(PlannedCorpus(split=split, config=corpus, scans=found, layout=layout))
+    return planned
+
+
+def _scan(paths: list[Path], known: Known, workers: Workers, report: ProgressReport) -> dict[Path, ScannedFile]:
+    scans = {}
+    for path in paths:
+        fact = known.get(path)
+        if fact is not None:
+            scans[path] = ScannedFile(path=str(path), **fact)
+    rest = [path for path in paths if path not in scans]
+    if not rest:
+        return scans
+    total = sum(path.stat().st_size for path in rest if path.is_file())
+    with report.stage("reading", total, "B") as stage:
+        for scan in workers.run((scan_file, (path,)) for path in rest):
+            path = Path(scan.path)
+            scans[path] = scan
+            known.put(path, {key: value for key, value in asdict(scan).items() if key != "path"})
+            stage.advance(scan.num_bytes)
+    known.save()
+    return scans
+
+
+def content_settings(config: Config) -> dict[str, Any]:
+    """The settings that have a say in the content of a data folder (weights have not: they are for training)."""
+    vocabulary = config.vocabulary.model_dump(mode="json", exclude={"model"})
+    if config.vocabulary.model is not None:
+        try:
+            vocabulary = {"model_sha256": hash_file(config.vocabulary.model)}
+        except OSError as error:
+            raise DataError(f"{config.vocabulary.model}: the vocabulary cannot be read: {error.strerror}") from None
+    return {
+        "source_language": config.data.source_language,
+        "target_language": config.data.target_language,
+        "filters": config.filters.model_dump(mode="json"),
+        "vocabulary": vocabulary,
+    }
+
+
+def content_versions() -> dict[str, str]:
+    return {
+        "format": str(manifests.FORMAT_VERSION),
+        "revision": str(REVISION),
+        "sentencepiece": sentencepiece.__version__,
+    }
+
+
+def fingerprint_of(config: Config, corpora: list[PlannedCorpus]) -> str:
+    return hash_json(
+        [[corpus.identity for corpus in corpora], content_settings(config), NORMALISER, content_versions()]
+    )
+
+
+def valid_manifest(folder: Path) -> Manifest | None:
+    try:
+        return manifests.read_manifest(folder)
+    except DataError:
+        return None
+
+
+def is_intact(folder: Path, manifest: Manifest, known: Known, report: ProgressReport) -> bool:
+    """Whether every file of the folder is as it was written. Says which is not."""
+    for file in manifest.files:
+        path = folder / file.path
+        if known.get(path) == {"sha256": file.sha256}:
+            continue
+        try:
+            manifests.verify_file(folder, file)
+        except DataError as error:
+            report.say(f"{str(error).rpartition(';')[0]}; making it again")
+            return False
+        known.put(path, {"sha256": file.sha256})
+    return True
+
+
+def input_path(scan: ScannedFile, data: DataConfig) -> str:
+    """How the manifest names an input: relative to the data folder, so that both can move together."""
+    return os.path.relpath(scan.path, data.folder)
+
+
+def say_what_changed(old: Manifest, config: Config, corpora: list[PlannedCorpus], report: ProgressReport) -> None:
+    before = {file.path: file.sha256 for split in old.splits.values() for corpus in split for file in corpus.inputs}
+    now = {input_path(scan, config.data): scan.sha256 for corpus in corpora for scan in corpus.scans}
+    for path, sha256 in now.items():
+        shown = os.path.normpath(config.data.folder / path)
+        if path not in before:
+            report.say(f"new since the last preparation: {shown}")
+        elif before[path] != sha256:
+            report.say(f"changed since the last preparation: {shown}; redoing what depends on it")
+    for path in before:
+        if path not in now:
+            report.say(f"no longer used: {os.path.normpath(config.data.folder / path)}")
+    settings_now = _flat(content_settings(config))
+    settings_before = _flat(old.settings)
+    for key in sorted(settings_now.keys() | settings_before.keys()):
+        if settings_now.get(key) != settings_before.get(key):
+            report.say(f"setting changed: {key} was {settings_before.get(key)}, is now {settings_now.get(key)}")
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return flat

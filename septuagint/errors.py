@@ -1,0 +1,44 @@
+"""The user's mistakes: the command line prints their message without a traceback and exits 2."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class UserError(Exception):
+    """Something the user can put right. The message gives the rule, the value and the way out."""
+
+
+class ConfigError(UserError):
+    """The configuration file or a --set option is wrong."""
+
+
+class DataError(UserError):
+    """A file of text, or a prepared data folder, cannot be used as it is."""
+
+
+class StorageError(UserError):
+    """A folder cannot be written: full, read-only, or not ours."""
+
+
+@contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Turns what the operating system says about a failed write into a StorageError with a cure.
+
+    Errors of reading do not pass here: the readers turn theirs into DataErrors that name the file.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            cure = "free some space and run the same command again: finished parts are kept"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            cure = "choose a folder that you may write to, or change its permissions"
+        elif error.errno in (errno.ENOTDIR, errno.EEXIST):
+            cure = "a file stands where a folder should be; choose another folder or move the file away"
+        else:
+            cure = "put that right and run the same command again: finished parts are kept"
+        raise StorageError(
+            f"cannot write to {folder}: {error.strerror} ({error.filename or 'while writing'}); {cure}"
+        ) from error
