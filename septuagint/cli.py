@@ -53,9 +53,11 @@ def program(version: Annotated[bool, typer.Option("--version", help="Show the ve
 @app.command()
 def demo(workers: WorkersOption = None, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Generate the demo corpus, English and German, and prepare it."""
-    from septuagint.data.demo.corpus import install_demo
+    from septuagint.data.demo.install import install_demo
+    from septuagint.progress import ProgressReport
 
-    config = install_demo(Path.cwd())
+    with ProgressReport(is_quiet=quiet) as report, report.stage("generating", None, ""):
+        config = install_demo(Path())
     _prepare(config, [], workers, as_json, quiet, verify=False, examples=False)
 
 

@@ -105,7 +105,9 @@ class _Count(ProgressColumn):
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{_short(speed)} {task.fields['unit']}/s", style="dim")
+        unit = task.fields["unit"]
+        shown = unit if unit == "B" else f" {unit}"
+        return Text("" if speed is None else f"{_short(speed)}{shown}/s", style="dim")
 
 
 class _Lines:

@@ -85,6 +85,7 @@ class PartRecord:
     """What happened to the lines of a part, and the hashes of its files."""
 
     key: str
+    input_sha256: str = ""
     num_pairs: int = 0
     num_characters: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
@@ -122,6 +123,11 @@ def part_key(job_key: str, index: int) -> str:
     return hash_json([REVISION, job_key, index])
 
 
+def hash_block(block: Block) -> str:
+    """SHA-256 of a block's text: a part of a file that has changed since is not taken for one of today's."""
+    return hashlib.sha256(block.source + block.target).hexdigest()
+
+
 def encoded_key(clean: PartRecord, is_duplicate: bytes, vocabulary_sha256: str, max_pieces: int) -> str:
     """The key of one encoded part: the cleaned text, which of it stays, and what encodes it."""
     return hash_json([REVISION, clean.files, hashlib.sha256(is_duplicate).hexdigest(), vocabulary_sha256, max_pieces])
@@ -142,7 +148,7 @@ def read_record(folder: Path, index: int, key: str | None = None) -> PartRecord 
 
 def clean_block(job: CleanJob, block: Block) -> int:
     """Makes the cleaned part of a block of raw lines; the number of lines it had."""
-    record = PartRecord(key=part_key(job.key, block.index))
+    record = PartRecord(key=part_key(job.key, block.index), input_sha256=hash_block(block))
     pairs = split_block(block, job.layout)
     for position, damage in pairs.damage.items():
         _note_damage(job, record, damage, block.first_line + position)

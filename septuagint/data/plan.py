@@ -156,8 +156,8 @@ def say_what_changed(old: Manifest, config: Config, corpora: list[PlannedCorpus]
     for path in before:
         if path not in now:
             report.say(f"no longer used: {os.path.normpath(config.data.folder / path)}")
-    settings_now = _flat(content_settings(config))
-    settings_before = _flat(old.settings)
+    settings_now = _flat({**content_settings(config), "version": content_versions()})
+    settings_before = _flat({**old.settings, "version": old.versions})
     for key in sorted(settings_now.keys() | settings_before.keys()):
         if settings_now.get(key) != settings_before.get(key):
             report.say(f"setting changed: {key} was {settings_before.get(key)}, is now {settings_now.get(key)}")

@@ -47,6 +47,7 @@ from septuagint.data.parts import (
     clean_block,
     encode_part,
     encoded_key,
+    hash_block,
     hashes_path,
     part_key,
     read_clean_lines,
@@ -245,24 +246,32 @@ def _clean_job(bench: Bench, corpus: PlannedCorpus, evaluation_keys: Path | None
 def _clean_blocks(bench: Bench, jobs: dict[PlannedCorpus, CleanJob], advance: Callable[[int], None]) -> None:
     def calls() -> Iterator[tuple[Callable[[CleanJob, Block], int], tuple[CleanJob, Block]]]:
         for corpus, job in jobs.items():
-            unfinished = {index for index in range(corpus.num_blocks) if not _is_clean(job, index)}
-            if not unfinished:
+            finished = _finished_parts(job, corpus.num_blocks)
+            if len(finished) == corpus.num_blocks and read_json(job.folder / "complete.json") == job.key:
                 advance(corpus.num_lines)
                 continue
             for block in read_blocks(corpus.config, corpus.scans):
-                if block.index in unfinished:
-                    yield clean_block, (job, block)
-                else:
+                if finished.get(block.index) == hash_block(block):
                     advance(block.source.count(b"\n"))
+                else:
+                    yield clean_block, (job, block)
 
     for num_lines in bench.workers.run(calls()):
         advance(num_lines)
+    # Only now is it certain that the parts were made of the files that were scanned.
+    for job in jobs.values():
+        write_json(job.folder / "complete.json", job.key)
 
 
-def _is_clean(job: CleanJob, index: int) -> bool:
-    record = read_record(job.folder, index, part_key(job.key, index))
-    # Lenient cleaning may have passed over lines that a strict run must refuse.
-    return record is not None and not (job.is_strict and record.damaged_lines)
+def _finished_parts(job: CleanJob, num_parts: int) -> dict[int, str]:
+    """The parts that need not be cleaned again, with the hashes of the text they were made of."""
+    finished = {}
+    for index in range(num_parts):
+        record = read_record(job.folder, index, part_key(job.key, index))
+        # Lenient cleaning may have passed over lines that a strict run must refuse.
+        if record is not None and not (job.is_strict and record.damaged_lines):
+            finished[index] = record.input_sha256
+    return finished
 
 
 def _write_evaluation_keys(bench: Bench, corpora: list[PlannedCorpus]) -> Path:
@@ -517,7 +526,7 @@ def _copy(source: Path, target: Path, folder: Path) -> OutputFile:
 
 def _remove_what_is_not_used(folder: Path, corpora: list[PlannedCorpus], fingerprint: str) -> None:
     """After the manifest is in place: shards of before, encoded parts, and cleaned text of corpora that are gone."""
-    for path in folder.glob("shards-*"):
+    for path in folder.glob("shards-" + "[0-9a-f]" * 8):
         if path.name != f"shards-{fingerprint[:8]}":
             shutil.rmtree(path)
     shutil.rmtree(folder / "work" / "encoded", ignore_errors=True)

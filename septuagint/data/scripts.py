@@ -75,11 +75,12 @@ def _any_of(*names: str) -> str:
 
 
 # Scripts written without spaces between words: a "word" there is a whole clause.
-UNSPACED = re.compile(f"[{_any_of('Kana', 'Han', 'Thai', 'Lao', 'Khmer', 'Myanmar', 'Tibetan')}]")
+_UNSPACED_SCRIPTS = ("Kana", "Han", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan")
+UNSPACED = re.compile(f"[{_any_of(*_UNSPACED_SCRIPTS)}]")
 
-# One Han character or kana carries about as much as three Latin letters, a Hangul syllable as much as two.
-_WORTH_THREE = re.compile(f"[{_any_of('Kana', 'Han')}]")
-_WORTH_TWO = re.compile("[\uac00-\ud7a3]")
+# A Han character carries about as much as three Latin letters, a kana or a Hangul syllable as much as two.
+_WORTH_THREE = re.compile(f"[{_any_of('Han')}]")
+_WORTH_TWO = re.compile(f"[{_any_of('Kana')}\uac00-\ud7a3]")
 _DENSE = re.compile(f"[{_any_of('Kana', 'Han')}\uac00-\ud7a3]")
 
 _LETTER = re.compile(r"[^\W\d_]")
@@ -88,9 +89,18 @@ _SUBTAGS = {"Latn": "Latin", "Cyrl": "Cyrillic", "Arab": "Arabic", "Deva": "Deva
 
 def foreign_letter(language: str) -> re.Pattern[str] | None:
     """Matches a letter that the language is not written with; None for a language that is not in our table."""
+    scripts = _scripts_of(language)
+    return re.compile(rf"[^\W\d_{_any_of(*scripts)}]") if scripts else None
+
+
+def has_spaces(language: str) -> bool:
+    """Whether a language puts spaces between words, so that words can be counted. Yes for those we do not know."""
+    return not set(_scripts_of(language)) & set(_UNSPACED_SCRIPTS) or language.startswith("ko")
+
+
+def _scripts_of(language: str) -> list[str]:
     code, *subtags = re.split("[-_]", language)
-    scripts = next((_SUBTAGS[tag] for tag in subtags if tag in _SUBTAGS), _SCRIPTS_OF.get(code))
-    return None if scripts is None else re.compile(rf"[^\W\d_{_any_of(*scripts.split())}]")
+    return next((_SUBTAGS[tag] for tag in subtags if tag in _SUBTAGS), _SCRIPTS_OF.get(code, "")).split()
 
 
 def is_plain_latin(text: str) -> bool:

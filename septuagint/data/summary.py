@@ -9,12 +9,15 @@ from rich.table import Table
 from septuagint.data.filters import FILTERS
 from septuagint.data.manifest import Corpus, Manifest, Side
 from septuagint.data.prepare import Prepared
+from septuagint.data.scripts import has_spaces
 
 
 def summarise(prepared: Prepared) -> dict[str, Any]:
     """The figures of a preparation as JSON. Bytes are of the kept, normalised text; tokens include EOS."""
     manifest = prepared.manifest
-    corpora = [_corpus_figures(split, corpus) for split, entries in manifest.splits.items() for corpus in entries]
+    corpora = [
+        _corpus_figures(split, corpus, manifest) for split, entries in manifest.splits.items() for corpus in entries
+    ]
     train = [figures for figures in corpora if figures["split"] == "train"]
     return {
         "folder": str(prepared.folder),
@@ -56,7 +59,7 @@ def print_summary(prepared: Prepared, console: Console, *, show_examples: bool =
     console.print(f"data folder: {prepared.folder} ({state})", highlight=False, soft_wrap=True)
 
 
-def _corpus_figures(split: str, corpus: Corpus) -> dict[str, Any]:
+def _corpus_figures(split: str, corpus: Corpus, manifest: Manifest) -> dict[str, Any]:
     return {
         "split": split,
         "name": corpus.name,
@@ -65,34 +68,37 @@ def _corpus_figures(split: str, corpus: Corpus) -> dict[str, Any]:
         "pairs": corpus.pairs,
         "dropped": corpus.dropped,
         "damaged_lines": {kind: list(lines) for kind, lines in corpus.damaged_lines.items()},
-        "source": _side_figures(corpus.source, corpus.pairs),
-        "target": _side_figures(corpus.target, corpus.pairs),
+        "source": _side_figures(corpus.source, corpus.pairs, manifest.source_language),
+        "target": _side_figures(corpus.target, corpus.pairs, manifest.target_language),
     }
 
 
-def _side_figures(side: Side, num_sentences: int) -> dict[str, Any]:
-    return _with_fertility(
-        {
-            "sentences": num_sentences,
-            "bytes": side.bytes,
-            "characters": side.characters,
-            "words": side.words,
-            "tokens": side.tokens,
-            "longest": side.longest,
-        }
-    )
+def _side_figures(side: Side, num_sentences: int, language: str) -> dict[str, Any]:
+    figures: dict[str, Any] = {
+        "sentences": num_sentences,
+        "bytes": side.bytes,
+        "characters": side.characters,
+        "words": side.words if has_spaces(language) else None,
+        "tokens": side.tokens,
+        "longest": side.longest,
+    }
+    return {**figures, "pieces_per_word": _fertility(figures)}
 
 
 def _total(sides: list[dict[str, Any]]) -> dict[str, Any]:
-    total = {key: sum(side[key] for side in sides) for key in ("sentences", "bytes", "characters", "words", "tokens")}
-    total["longest"] = max(side["longest"] for side in sides)
-    return _with_fertility(total)
+    total: dict[str, Any] = {
+        key: sum(side[key] for side in sides) for key in ("sentences", "bytes", "characters", "tokens")
+    }
+    words = [side["words"] for side in sides]
+    total |= {"words": None if None in words else sum(words), "longest": max(side["longest"] for side in sides)}
+    return {**total, "pieces_per_word": _fertility(total)}
 
 
-def _with_fertility(figures: dict[str, Any]) -> dict[str, Any]:
-    """With the number of pieces to a word: tokens less the EOS of each sentence."""
-    num_pieces = figures["tokens"] - figures["sentences"]
-    return {**figures, "pieces_per_word": round(num_pieces / max(1, figures["words"]), 3)}
+def _fertility(figures: dict[str, Any]) -> float | None:
+    """Pieces to a word (tokens less the EOS of each sentence); None for a language without words to count."""
+    if not figures["words"]:
+        return None
+    return round((figures["tokens"] - figures["sentences"]) / figures["words"], 3)
 
 
 def _corpus_table(manifest: Manifest) -> Table:
@@ -111,15 +117,13 @@ def _corpus_table(manifest: Manifest) -> Table:
         table.add_column(name, justify="right")
     for split, corpora in manifest.splits.items():
         for corpus in corpora:
-            figures = _corpus_figures(split, corpus)
+            figures = _corpus_figures(split, corpus, manifest)
             name = corpus.name if split == "train" else f"{corpus.name} [dim]({split})[/dim]"
             table.add_row(name, *_cells(corpus.lines, corpus.pairs, figures["source"], figures["target"]))
     if len(manifest.train) > 1:
-        sides = [
-            _total([_side_figures(getattr(corpus, side), corpus.pairs) for corpus in manifest.train])
-            for side in ("source", "target")
-        ]
-        lines, pairs = sum(c.lines for c in manifest.train), sum(c.pairs for c in manifest.train)
+        rows = [_corpus_figures("train", corpus, manifest) for corpus in manifest.train]
+        lines, pairs = sum(row["lines"] for row in rows), sum(row["pairs"] for row in rows)
+        sides = [_total([row[side] for row in rows]) for side in ("source", "target")]
         table.add_row("training in all", *_cells(lines, pairs, *sides), style="bold")
     return table
 
@@ -132,7 +136,9 @@ def _cells(lines: int, pairs: int, source: dict[str, Any], target: dict[str, Any
         f"{target['bytes'] / 1e6:.1f}",
         _millions(source["tokens"]),
         _millions(target["tokens"]),
-        f"{source['pieces_per_word']:.2f} {target['pieces_per_word']:.2f}",
+        " ".join(
+            "–" if side["pieces_per_word"] is None else f"{side['pieces_per_word']:.2f}" for side in (source, target)
+        ),
     ]
 
 

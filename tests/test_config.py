@@ -1,0 +1,271 @@
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from septuagint.config import Config, as_toml, describe, load_config
+from septuagint.errors import ConfigError
+
+SMALLEST = """
+[data]
+folder = "prepared"
+source_language = "en"
+target_language = "de"
+[[data.train]]
+source = "a.en"
+target = "a.de"
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def write_file(text: str, name: str = "run.toml") -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_file
+
+
+def mistakes(path: Path, overrides: tuple[str, ...] = ()) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, overrides)
+    return str(caught.value)
+
+
+def test_paths_are_relative_to_the_file_and_not_to_the_working_directory(write, tmp_path, monkeypatch):
+    path = write(SMALLEST.replace("prepared", "../elsewhere"))
+    monkeypatch.chdir("/")
+    config = load_config(path)
+    assert config.data.folder == tmp_path.parent / "elsewhere"
+    assert config.data.train[0].source == tmp_path / "a.en"
+
+
+def test_the_configuration_of_the_design_is_understood(write):
+    config = load_config(
+        write(
+            """
+            [data]
+            folder = "data/news"
+            source_language = "en"
+            target_language = "de"
+            [[data.train]]
+            source = "europarl.en.xz"
+            target = "europarl.de.xz"
+            weight = 1.0
+            [data.valid]
+            source = "newstest2013.en.gz"
+            target = "newstest2013.de.gz"
+            [vocabulary]
+            size = 32768
+            [model]
+            preset = "base"
+            [training]
+            max_steps = 50000
+            tokens_per_step = 32768
+            microbatch_tokens = 8192
+            validate_every = 2000
+            checkpoint_every = 1000
+            log_every = 100
+            seed = 1
+            [cost]
+            price_per_hour = 4.8
+            currency = "USD"
+            """
+        )
+    )
+    assert config.data.train[0].name == "europarl"
+    assert config.data.valid[0].name == "newstest2013"
+    assert config.cost.price_per_hour == 4.8
+
+
+def test_all_mistakes_are_reported_together_with_file_and_key(write):
+    path = write(
+        """
+        [data]
+        folder = 3
+        source_language = "english"
+        [[data.train]]
+        source = "a.en"
+        target = "a.de"
+        wieght = 2
+        [vocabulary]
+        siez = 3
+        size = 20
+        """
+    )
+    text = mistakes(path)
+    assert str(path) in text
+    for expected in (
+        "data.folder: must be a path (got 3)",
+        'data.source_language: must be a language code such as en, de, zh or pt-BR (got "english")',
+        "data.target_language: missing",
+        "data.train.0.wieght: unknown key; did you mean 'weight'?",
+        "vocabulary.siez: unknown key; did you mean 'size'?",
+        "vocabulary.size: input should be greater than or equal to 300 (got 20)",
+    ):
+        assert expected in text
+    assert "6 mistakes" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "answer"),
+    [
+        ("training.max_stpes", "did you mean 'max_steps'?"),
+        ("vocabulary.max_steps", "'max_steps' belongs to [training]"),
+        ("filter.overlap", "did you mean 'filters'?"),
+        ("cost.qqq", "known here: price_per_hour, currency"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_nearest_known_one(write, key, answer):
+    assert answer in mistakes(write(SMALLEST), (f"{key}=1",))
+
+
+@pytest.mark.parametrize(
+    ("corpus", "answer"),
+    [
+        ('source = "a.en"', "`target` is missing"),
+        ('tsv = "a.tsv"\njsonl = "a.jsonl"', "give either `source` and `target`, or `tsv`, or `jsonl`"),
+        ("weight = 1.0", "give either `source` and `target`, or `tsv`, or `jsonl`"),
+        ('tsv = "a.tsv"\nsource_field = "en"', "column number"),
+        ('jsonl = "a.jsonl"\nsource_field = 1', "is a key"),
+        ('source = "a"\ntarget = "b"\nsource_field = 1', "belong to `tsv` and `jsonl`"),
+        ('tsv = "a.tsv"\nsource_field = 2\ntarget_field = 2', "are the same"),
+        ('source = "a"\ntarget = "b"\nweight = -1', "weight"),
+        ('source = "a"\ntarget = "b"\nname = "../x"', "name"),
+    ],
+)
+def test_a_corpus_is_one_of_three_forms(write, corpus, answer):
+    head = SMALLEST.partition("[[data.train]]")[0]
+    assert answer in mistakes(write(f"{head}[[data.train]]\n{corpus}\n"))
+
+
+def test_corpora_with_the_same_file_name_are_told_apart_by_their_folders(write):
+    head = SMALLEST.partition("[[data.train]]")[0]
+    corpora = "".join(
+        f'[[data.train]]\nsource = "{folder}/train.en.xz"\ntarget = "{folder}/train.de.xz"\n'
+        for folder in ("bible", "news", "news", "sub dir")
+    )
+    config = load_config(write(head + corpora))
+    assert [corpus.name for corpus in config.data.train] == [
+        "bible-train",
+        "news-train",
+        "news-train-2",
+        "sub-dir-train",
+    ]
+
+
+def test_two_corpora_cannot_have_one_name(write):
+    corpus = '[[data.train]]\nname = "x"\nsource = "a.en"\ntarget = "a.de"\n'
+    head = SMALLEST.partition("[[data.train]]")[0]
+    assert "two corpora are named 'x'" in mistakes(write(head + corpus + corpus))
+
+
+def test_a_value_can_be_overridden_and_a_bare_word_is_text(write):
+    config = load_config(
+        write(SMALLEST),
+        ["vocabulary.size=8000", "model.preset=big", "data.train.0.weight=2.5", "filters.overlap=false"],
+    )
+    assert config.vocabulary.size == 8000
+    assert config.model.preset == "big"
+    assert config.data.train[0].weight == 2.5
+    assert config.filters.overlap is False
+
+
+@pytest.mark.parametrize(
+    ("override", "answer"),
+    [
+        ("vocabulary.size", "write it as section.key=value"),
+        ("=3", "write it as section.key=value"),
+        ("data.train.7.weight=1", "there is no entry '7'"),
+        ("data.train.weight=1", "name the entry too, such as data.train.0.weight"),
+        ("data.folder.x=1", "'folder' is a value, not a section"),
+        ("vocabulary.size=many", "--set vocabulary.size"),
+    ],
+)
+def test_a_wrong_override_is_named(write, override, answer):
+    assert answer in mistakes(write(SMALLEST), (override,))
+
+
+def test_every_resolved_value_says_where_it_came_from(write):
+    path = write(SMALLEST + "weight = 2\n")
+    overrides = ["vocabulary.size=8000"]
+    rows = {key: (value, origin) for key, value, origin in describe(load_config(path, overrides), path, overrides)}
+    assert rows["vocabulary.size"] == (8000, "--set")
+    assert rows["data.train.0.weight"] == (2.0, str(path))
+    assert rows["data.train.0.name"] == ("a", "default")
+    assert rows["filters.max_pieces"] == (256, "default")
+
+
+def test_the_printed_configuration_means_the_same_when_it_is_read_again(write):
+    valid = '[data.valid]\nsource = "v.en"\ntarget = "v.de"\n[[data.test]]\ntsv = "t ü.tsv"\n'
+    path = write(SMALLEST + valid)
+    config = load_config(path)
+    again = write(as_toml(describe(config, path)), "resolved.toml")
+    assert load_config(again) == config
+
+
+def test_a_configuration_cannot_be_changed(write):
+    config = load_config(write(SMALLEST))
+    with pytest.raises(ValueError, match="frozen"):
+        config.vocabulary.size = 5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [(b"[data\n", "not valid TOML"), (b"\xff\xfe[", "not UTF-8"), (b"", "data: missing")],
+)
+def test_a_file_that_is_not_a_configuration_is_refused(tmp_path, content, answer):
+    path = tmp_path / "run.toml"
+    path.write_bytes(content)
+    assert answer in mistakes(path)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    assert "no such file" in mistakes(tmp_path / "none.toml")
+    assert "is a folder" in mistakes(tmp_path)
+
+
+def test_every_field_has_a_description():
+    def sections(schema: dict) -> dict:
+        return {"Config": schema, **schema["$defs"]}
+
+    for name, section in sections(Config.model_json_schema()).items():
+        if name == "Config":
+            continue
+        for key, field in section["properties"].items():
+            assert field.get("description"), f"{name}.{key} has no docstring"
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(["data", "filters", "vocabulary", "training", "data.train", "data.valid", "cost"]), values)
+def test_no_value_gives_a_traceback(tmp_path_factory, key, value):
+    path = tmp_path_factory.mktemp("config") / "run.toml"
+    path.write_text(SMALLEST, encoding="utf-8")
+    try:
+        text = json.dumps(value)
+        load_config(path, [f"{key}={text}", f"{key}.x={text}"])
+    except ConfigError:
+        pass
+
+
+@given(st.text(max_size=200))
+def test_no_file_content_gives_a_traceback(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("config") / "run.toml"
+    path.write_text(text, encoding="utf-8", errors="replace")
+    try:
+        tomllib.loads(path.read_text(encoding="utf-8"))
+        is_toml = True
+    except tomllib.TOMLDecodeError:
+        is_toml = False
+    with pytest.raises(ConfigError, match="mistakes|missing|unknown" if is_toml else "not valid TOML"):
+        load_config(path)

@@ -1,0 +1,73 @@
+"""Imports point one way: program, services that own time, stages that own files, core, shared words."""
+
+import ast
+from pathlib import Path
+
+import septuagint
+
+ROOT = Path(septuagint.__file__).parent
+
+# From the bottom to the top. A module imports from its own layer and from those before it.
+LAYERS = [
+    {"__init__", "errors", "config", "data.__init__"},
+    {"data.normaliser", "data.scripts", "data.filters", "data.vocabulary"},
+    {"data.files", "data.corpus", "data.duplicates", "data.manifest", "data.shards", "data.parts", "data.sample"},
+    {"progress", "data.workers", "data.plan", "data.prepare", "data.summary"},
+    {"cli"},
+]
+# The demo's grammar is a world of its own; nothing but its installation is known outside.
+DEMO = "data.demo."
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("septuagint"):
+            names = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+            found |= {name.removeprefix("septuagint.") for name in names}
+    return found
+
+
+def modules() -> dict[str, Path]:
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in ROOT.rglob("*.py")}
+
+
+def layer_of(module: str) -> int:
+    return next(index for index, layer in enumerate(LAYERS) if module in layer)
+
+
+def test_every_module_has_a_layer_and_every_layer_exists():
+    placed = set().union(*LAYERS)
+    assert {name for name in modules() if not name.startswith(DEMO)} == placed
+
+
+def test_imports_point_one_way():
+    known = set(modules())
+    for module, path in modules().items():
+        if module.startswith(DEMO):
+            continue
+        for imported in imports_of(path) & known:
+            if not imported.startswith(DEMO):
+                assert layer_of(imported) <= layer_of(module), f"{module} imports {imported}"
+
+
+def test_only_the_demo_knows_its_grammar():
+    for module, path in modules().items():
+        inner = {name for name in imports_of(path) if name.startswith(DEMO)}
+        if not module.startswith(DEMO):
+            assert all(name.startswith("data.demo.install") for name in inner), module
+
+
+def test_nothing_is_imported_in_a_circle():
+    graph = {module: imports_of(path) & set(modules()) for module, path in modules().items()}
+    finished: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path, module))
+        if module not in finished:
+            for imported in graph[module] - {module}:
+                visit(imported, (*path, module))
+            finished.add(module)
+
+    for module in graph:
+        visit(module, ())
