@@ -14,6 +14,7 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -29,7 +30,10 @@ _RAW_BYTES = {"plain": 1 << 20, "gz": 1 << 14, "bz2": 1 << 16, "xz": 1 << 16, "z
 _TEXT_BYTES = 1 << 22
 # The rest of a longer line is passed over. Such a line is dropped anyway, and memory stays bounded.
 MAX_LINE_BYTES = 1 << 20
+# A block ends after this many lines, or bytes where lines are long; it is cut at every hundredth line.
 BLOCK_LINES = 20_000
+BLOCK_BYTES = 1 << 24
+_GROUP_LINES = 100
 
 _MAGIC = {
     b"\x1f\x8b": "gz",
@@ -64,6 +68,7 @@ class Block:
 
     index: int
     first_line: int
+    num_lines: int
     source: bytes
     target: bytes
 
@@ -115,7 +120,7 @@ def find_layout(corpus: CorpusConfig, source_language: str, target_language: str
         return Layout(form="two files")
     if corpus.source_field is not None and corpus.target_field is not None:
         return Layout(form="jsonl", source_field=corpus.source_field, target_field=corpus.target_field)
-    first = next(_read_text(corpus.jsonl, hashlib.sha256())).split(b"\n", 1)[0]
+    first = next(_group_lines(_read_text(corpus.jsonl, hashlib.sha256()))).split(b"\n", 1)[0]
     try:
         record = json.loads(first.removeprefix(b"\xef\xbb\xbf"))
     except (ValueError, RecursionError):
@@ -136,14 +141,36 @@ def find_layout(corpus: CorpusConfig, source_language: str, target_language: str
 
 
 def read_blocks(corpus: CorpusConfig, scans: tuple[ScannedFile, ...]) -> Iterator[Block]:
-    """Blocks of BLOCK_LINES lines each, the last one shorter. Raises DataError if a file is not as it was scanned."""
+    """All lines of a corpus in blocks, cut alike on every reading. DataError if a file is not as it was scanned."""
     digests = [hashlib.sha256() for _ in scans]
-    sides = [_cut_lines(_read_text(path, digest)) for path, digest in zip(corpus.paths, digests, strict=True)]
-    for index, texts in enumerate(zip(*sides, strict=True)):
-        yield Block(index=index, first_line=index * BLOCK_LINES + 1, source=texts[0], target=b"".join(texts[1:]))
-    for scan, digest in zip(scans, digests, strict=True):
+    sides = [_group_lines(_read_text(path, digest)) for path, digest in zip(corpus.paths, digests, strict=True)]
+    groups: list[tuple[bytes, ...]] = []
+    index, first_line, num_lines, num_bytes = 0, 1, 0, 0
+
+    def block() -> Block:
+        texts = [b"".join(side) for side in zip(*groups, strict=True)]
+        return Block(
+            index=index, first_line=first_line, num_lines=num_lines, source=texts[0], target=b"".join(texts[1:])
+        )
+
+    for group in zip_longest(*sides, fillvalue=b""):
+        counts = {text.count(b"\n") for text in group}
+        if len(counts) > 1:
+            break  # a file is not what it was; the hashes below tell which
+        groups.append(group)
+        num_lines += counts.pop()
+        num_bytes += sum(map(len, group))
+        if num_lines >= BLOCK_LINES or num_bytes >= BLOCK_BYTES:
+            yield block()
+            index, first_line, num_lines, num_bytes = index + 1, first_line + num_lines, 0, 0
+            groups.clear()
+    for scan, digest, side in zip(scans, digests, sides, strict=True):
+        for _ in side:
+            pass  # to the end of the file, where its hash is known
         if digest.hexdigest() != scan.sha256:
             raise DataError(f"{scan.path}: the file changed while it was being read; run the same command again")
+    if groups:
+        yield block()
 
 
 def split_block(block: Block, layout: Layout) -> RawPairs:
@@ -251,18 +278,18 @@ def _new_stream(kind: str) -> Any:
             return zstandard.ZstdDecompressor().decompressobj()
 
 
-def _cut_lines(texts: Iterator[bytes]) -> Iterator[bytes]:
-    """Regroups pieces of text into blocks of BLOCK_LINES lines; every block ends with a line feed."""
+def _group_lines(texts: Iterator[bytes]) -> Iterator[bytes]:
+    """Regroups pieces of text into groups of _GROUP_LINES lines; every group ends with a line feed."""
     pending: list[bytes] = []
     num_pending_lines = 0
     num_line_bytes = 0  # of the line that is not complete yet
     for text in texts:
         ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n")) + 1
         start = 0
-        while num_pending_lines + len(ends) >= BLOCK_LINES:
-            cut = int(ends[BLOCK_LINES - num_pending_lines - 1])
+        while num_pending_lines + len(ends) >= _GROUP_LINES:
+            cut = int(ends[_GROUP_LINES - num_pending_lines - 1])
             yield b"".join([*pending, text[start:cut]])
-            ends = ends[BLOCK_LINES - num_pending_lines :]
+            ends = ends[_GROUP_LINES - num_pending_lines :]
             pending, num_pending_lines, num_line_bytes, start = [], 0, 0, cut
         last_end = int(ends[-1]) if len(ends) else start
         if len(ends):
@@ -337,5 +364,5 @@ def _nearest_file(path: Path) -> str:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         return f" (nor is there a folder {path.parent})"
-    near = difflib.get_close_matches(path.name, names, n=1)
+    near = difflib.get_close_matches(path.name, [name for name in names if name != path.name], n=1)
     return f"; did you mean {near[0]}?" if near else ""

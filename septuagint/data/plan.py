@@ -9,7 +9,7 @@ import sentencepiece
 
 from septuagint.config import Config, CorpusConfig, DataConfig
 from septuagint.data import manifest as manifests
-from septuagint.data.corpus import BLOCK_LINES, Layout, ScannedFile, check_parallel, find_layout, scan_file
+from septuagint.data.corpus import Layout, ScannedFile, check_parallel, find_layout, scan_file
 from septuagint.data.files import Known, hash_file, hash_json
 from septuagint.data.manifest import Manifest
 from septuagint.data.normaliser import NORMALISER
@@ -31,10 +31,6 @@ class PlannedCorpus:
     @property
     def num_lines(self) -> int:
         return self.scans[0].num_lines
-
-    @property
-    def num_blocks(self) -> int:
-        return -(-self.num_lines // BLOCK_LINES)
 
     @property
     def is_evaluation(self) -> bool:

@@ -72,6 +72,8 @@ from septuagint.data.workers import Workers
 from septuagint.errors import DataError, UserError, writing_to
 from septuagint.progress import ProgressReport
 
+_COMPLETE = "complete.json"  # beside the parts of a corpus once all are there
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
@@ -128,6 +130,8 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
     with writing_to(folder):
         work.mkdir(parents=True, exist_ok=True)
         with _only_one(work / "lock"), Workers(num_workers) as workers:
+            if config.vocabulary.model is not None:
+                Vocabulary.load(config.vocabulary.model)  # a wrong one is refused before any work
             known = Known(work / "known.json", is_trusted=not verify)
             corpora = look_at_inputs(config.data, known, workers, report)
             fingerprint = fingerprint_of(config, corpora)
@@ -139,6 +143,7 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
                 or not is_intact(folder, manifest, known, report)
             )
             if is_new:
+                _remove_leftovers(folder)
                 if manifest is not None:
                     say_what_changed(manifest, config, corpora, report)
                 bench = Bench(config=config, work=work, workers=workers, report=report)
@@ -168,6 +173,12 @@ def _only_one(path: Path) -> Iterator[None]:
         yield
 
 
+def _remove_leftovers(folder: Path) -> None:
+    """Temporary files of a preparation that was killed. We hold the lock: nobody is writing one."""
+    for path in [*folder.glob(".*.tmp"), *(folder / "work").rglob(".*.tmp")]:
+        path.unlink()
+
+
 def _make(bench: Bench, corpora: list[PlannedCorpus], shards: Path, fingerprint: str) -> Manifest:
     cleaned = _clean(bench, corpora)
     _warn_of_damage(cleaned, bench.report)
@@ -178,7 +189,7 @@ def _make(bench: Bench, corpora: list[PlannedCorpus], shards: Path, fingerprint:
     vocabulary, message = _make_vocabulary(bench, train)
     encoded = _encode(bench, cleaned, vocabulary)
     _check_some_fit(encoded, cleaned, bench.config.filters.max_pieces)
-    entries = _join(bench, cleaned, encoded, shards)
+    entries = _join(bench, cleaned, encoded, shards, vocabulary.id_type)
     settings = bench.config.vocabulary
 
     def of_split(split: str) -> tuple[Corpus, ...]:
@@ -215,7 +226,7 @@ def _clean(bench: Bench, corpora: list[PlannedCorpus]) -> list[CleanCorpus]:
         _clean_blocks(bench, jobs, stage.advance)
     cleaned = []
     for corpus in corpora:
-        records = _records(bench.clean_folder(corpus), corpus.num_blocks)
+        records = _clean_records(bench.clean_folder(corpus))
         masks = [bytes(-(-record.num_pairs // 8)) for record in records]
         cleaned.append(CleanCorpus(plan=corpus, records=records, is_duplicate=masks))
     return cleaned
@@ -244,29 +255,34 @@ def _clean_job(bench: Bench, corpus: PlannedCorpus, evaluation_keys: Path | None
 
 
 def _clean_blocks(bench: Bench, jobs: dict[PlannedCorpus, CleanJob], advance: Callable[[int], None]) -> None:
+    num_parts: dict[CleanJob, int] = {}
+
     def calls() -> Iterator[tuple[Callable[[CleanJob, Block], int], tuple[CleanJob, Block]]]:
         for corpus, job in jobs.items():
-            finished = _finished_parts(job, corpus.num_blocks)
-            if len(finished) == corpus.num_blocks and read_json(job.folder / "complete.json") == job.key:
+            complete = read_json(job.folder / _COMPLETE) or {}
+            finished = _finished_parts(job)
+            if complete.get("key") == job.key and len(finished) == complete["num_parts"]:
                 advance(corpus.num_lines)
                 continue
             for block in read_blocks(corpus.config, corpus.scans):
+                num_parts[job] = block.index + 1
                 if finished.get(block.index) == hash_block(block):
-                    advance(block.source.count(b"\n"))
+                    advance(block.num_lines)
                 else:
                     yield clean_block, (job, block)
 
     for num_lines in bench.workers.run(calls()):
         advance(num_lines)
     # Only now is it certain that the parts were made of the files that were scanned.
-    for job in jobs.values():
-        write_json(job.folder / "complete.json", job.key)
+    for job, number in num_parts.items():
+        write_json(job.folder / _COMPLETE, {"key": job.key, "num_parts": number})
 
 
-def _finished_parts(job: CleanJob, num_parts: int) -> dict[int, str]:
+def _finished_parts(job: CleanJob) -> dict[int, str]:
     """The parts that need not be cleaned again, with the hashes of the text they were made of."""
     finished = {}
-    for index in range(num_parts):
+    for path in job.folder.glob("[0-9]*.json"):
+        index = int(path.stem)
         record = read_record(job.folder, index, part_key(job.key, index))
         # Lenient cleaning may have passed over lines that a strict run must refuse.
         if record is not None and not (job.is_strict and record.damaged_lines):
@@ -274,11 +290,15 @@ def _finished_parts(job: CleanJob, num_parts: int) -> dict[int, str]:
     return finished
 
 
+def _clean_records(folder: Path) -> list[PartRecord]:
+    return _records(folder, read_json(folder / _COMPLETE)["num_parts"])
+
+
 def _write_evaluation_keys(bench: Bench, corpora: list[PlannedCorpus]) -> Path:
     keys = set()
     for corpus in corpora:
         folder = bench.clean_folder(corpus)
-        for index, record in enumerate(_records(folder, corpus.num_blocks)):
+        for index, record in enumerate(_clean_records(folder)):
             for line in read_clean_lines(folder, index, record):
                 keys |= {overlap_key(side) for side in line.split("\t")}
     path = bench.work / "evaluation.keys"
@@ -392,8 +412,7 @@ def _encode(bench: Bench, cleaned: list[CleanCorpus], vocabulary: Vocabulary) ->
         for num_pairs in bench.workers.run(call for corpus in cleaned for call in calls(corpus)):
             stage.advance(num_pairs)
     return {
-        corpus.plan.folder_name: _records(bench.encoded_folder(corpus.plan), corpus.plan.num_blocks)
-        for corpus in cleaned
+        corpus.plan.folder_name: _records(bench.encoded_folder(corpus.plan), len(corpus.records)) for corpus in cleaned
     }
 
 
@@ -407,12 +426,16 @@ def _check_some_fit(encoded: dict[str, list[PartRecord]], cleaned: list[CleanCor
 
 
 def _join(
-    bench: Bench, cleaned: list[CleanCorpus], encoded: dict[str, list[PartRecord]], shards: Path
+    bench: Bench,
+    cleaned: list[CleanCorpus],
+    encoded: dict[str, list[PartRecord]],
+    shards: Path,
+    id_type: np.dtype,
 ) -> list[tuple[PlannedCorpus, Corpus]]:
     """Joins the parts of each corpus into its shards, and describes it."""
     shutil.rmtree(shards, ignore_errors=True)
     calls = [
-        (_join_side, (bench.encoded_folder(corpus.plan), corpus.plan, side, shards, bench.vocabulary_path))
+        (_join_side, (corpus.plan, bench.encoded_folder(corpus.plan), len(corpus.records), side, shards, id_type))
         for corpus in cleaned
         for side in ("source", "target")
     ]
@@ -428,14 +451,15 @@ def _join(
     ]
 
 
-def _join_side(folder: Path, corpus: PlannedCorpus, side: str, shards: Path, vocabulary: Path) -> tuple[str, str, Side]:
-    id_type = Vocabulary.load(vocabulary).id_type
+def _join_side(
+    corpus: PlannedCorpus, folder: Path, num_parts: int, side: str, shards: Path, id_type: np.dtype
+) -> tuple[str, str, Side]:
     lengths_histogram = np.zeros(1, np.int64)
     count = SideCount()
 
     def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         nonlocal lengths_histogram
-        for index, record in enumerate(_records(folder, corpus.num_blocks)):
+        for index, record in enumerate(_records(folder, num_parts)):
             ids, lengths = read_encoded(folder, index, record, side, id_type)
             counts = np.bincount(lengths // HISTOGRAM_BIN, minlength=len(lengths_histogram))
             counts[: len(lengths_histogram)] += lengths_histogram

@@ -98,7 +98,8 @@ def _fertility(figures: dict[str, Any]) -> float | None:
     """Pieces to a word (tokens less the EOS of each sentence); None for a language without words to count."""
     if not figures["words"]:
         return None
-    return round((figures["tokens"] - figures["sentences"]) / figures["words"], 3)
+    num_pieces: int = figures["tokens"] - figures["sentences"]
+    return round(num_pieces / int(figures["words"]), 3)
 
 
 def _corpus_table(manifest: Manifest) -> Table:
