@@ -12,7 +12,16 @@ LAYERS = [
     {"__init__", "errors", "config", "data.__init__"},
     {"data.normaliser", "data.scripts", "data.filters", "data.vocabulary"},
     {"data.files", "data.corpus", "data.duplicates", "data.manifest", "data.shards", "data.parts", "data.sample"},
-    {"progress", "data.workers", "data.plan", "data.prepare", "data.summary"},
+    {
+        "progress",
+        "data.workers",
+        "data.plan",
+        "data.cleaning",
+        "data.encoding",
+        "data.joining",
+        "data.prepare",
+        "data.summary",
+    },
     {"cli"},
 ]
 # The demo's grammar is a world of its own; nothing but its installation is known outside.

@@ -34,12 +34,19 @@ def write_json(path: Path, value: Any) -> None:
         file.write(json.dumps(value, ensure_ascii=False, indent=1).encode() + b"\n")
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file of our own; None where it is missing or damaged."""
+def read_object(path: Path) -> dict[str, Any]:
+    """The content of a JSON file of our own; empty where it is missing, damaged or no object."""
     try:
-        return json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return None
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copies a small file; the copy is there whole or not at all."""
+    with written_aside(target) as file:
+        file.write(source.read_bytes())
 
 
 def fsync_folder(folder: Path) -> None:
@@ -76,15 +83,14 @@ class Known:
 
     def __init__(self, path: Path, *, is_trusted: bool = True) -> None:
         self._path = path
-        content = read_json(path) if is_trusted else None
-        self._entries: dict[str, Any] = content if isinstance(content, dict) else {}
+        self._entries = read_object(path) if is_trusted else {}
 
     def get(self, path: Path) -> Any:
         """The fact remembered for a file, or None when the file is not as it was."""
-        entry = self._entries.get(str(path.absolute()))
         try:
-            return entry["fact"] if entry is not None and entry["signature"] == signature(path) else None
-        except OSError:
+            entry = self._entries[str(path.absolute())]
+            return entry["fact"] if entry["signature"] == signature(path) else None
+        except (OSError, KeyError, TypeError):
             return None
 
     def put(self, path: Path, fact: Any) -> None:

@@ -21,7 +21,7 @@ import zstandard
 from septuagint.config import FilterConfig
 from septuagint.data.corpus import Block, Layout, split_block
 from septuagint.data.duplicates import HASH_TYPE
-from septuagint.data.files import hash_json, read_json, write_json, written_aside
+from septuagint.data.files import hash_json, read_object, write_json, written_aside
 from septuagint.data.filters import EvaluationText, PairFilter, Reason
 from septuagint.data.normaliser import normalise
 from septuagint.data.vocabulary import Vocabulary
@@ -135,7 +135,7 @@ def encoded_key(clean: PartRecord, is_duplicate: bytes, vocabulary_sha256: str, 
 
 def read_record(folder: Path, index: int, key: str | None = None) -> PartRecord | None:
     """The record of a finished part; None where there is none with this key, or a file of it is gone."""
-    content = read_json(folder / f"{index:05}.json")
+    content = read_object(folder / f"{index:05}.json")
     try:
         sides = {side: SideCount(**content[side]) for side in ("source", "target")}
         record = PartRecord(**{**content, **sides})
@@ -144,6 +144,25 @@ def read_record(folder: Path, index: int, key: str | None = None) -> PartRecord 
     if key is not None and record.key != key:
         return None
     return record if all((folder / name).is_file() for name in record.files) else None
+
+
+def read_records(folder: Path, num_parts: int) -> list[PartRecord]:
+    """The records of all parts of a corpus, in the order of the text."""
+    records = []
+    for index in range(num_parts):
+        record = read_record(folder, index)
+        if record is None:
+            raise DataError(f"{folder}: part {index} vanished while it was needed; run the same command again")
+        records.append(record)
+    return records
+
+
+def total_of(records: list[PartRecord]) -> PartRecord:
+    """The records of several parts as one."""
+    total = PartRecord(key="")
+    for record in records:
+        total.add(record)
+    return total
 
 
 def clean_block(job: CleanJob, block: Block) -> int:

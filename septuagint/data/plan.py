@@ -46,6 +46,26 @@ class PlannedCorpus:
         return [self.split, self.config.name, [scan.sha256 for scan in self.scans], asdict(self.layout)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What every stage works with."""
+
+    config: Config
+    work: Path
+    workers: Workers
+    report: ProgressReport
+
+    def clean_folder(self, corpus: PlannedCorpus) -> Path:
+        return self.work / "clean" / corpus.folder_name
+
+    def encoded_folder(self, corpus: PlannedCorpus) -> Path:
+        return self.work / "encoded" / corpus.folder_name
+
+    @property
+    def vocabulary_path(self) -> Path:
+        return self.work / "vocabulary.model"
+
+
 def look_at_inputs(data: DataConfig, known: Known, workers: Workers, report: ProgressReport) -> list[PlannedCorpus]:
     """Looks at every input file before any work is done on one."""
     splits: dict[str, tuple[CorpusConfig, ...]] = {"train": data.train, "valid": data.valid, "test": data.test}
