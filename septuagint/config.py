@@ -32,7 +32,7 @@ from septuagint.errors import ConfigError
 
 
 def _relative_to_file(value: Any, info: ValidationInfo) -> Any:
-    if not isinstance(value, (str, Path)) or str(value) == "":
+    if not isinstance(value, (str, Path)) or str(value) == "" or "\0" in str(value):
         raise ValueError("must be a path")
     assert info.context is not None, "configurations are read by load_config, which knows the file's folder"
     return _fold_parents(info.context["folder"] / Path(value).expanduser())

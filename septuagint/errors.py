@@ -18,6 +18,10 @@ class DataError(UserError):
     """A file of text, or a prepared data folder, cannot be used as it is."""
 
 
+class ChangedFileError(DataError):
+    """An input is not what it was when it was first looked at."""
+
+
 class StorageError(UserError):
     """A folder cannot be written: full, read-only, or not ours."""
 

@@ -11,7 +11,16 @@ ROOT = Path(septuagint.__file__).parent
 LAYERS = [
     {"__init__", "errors", "config", "data.__init__"},
     {"data.normaliser", "data.scripts", "data.filters", "data.vocabulary"},
-    {"data.files", "data.corpus", "data.duplicates", "data.manifest", "data.shards", "data.parts", "data.sample"},
+    {
+        "data.files",
+        "data.archives",
+        "data.corpus",
+        "data.duplicates",
+        "data.manifest",
+        "data.shards",
+        "data.parts",
+        "data.sample",
+    },
     {
         "progress",
         "data.workers",

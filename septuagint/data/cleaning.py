@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from septuagint.data.corpus import Block, read_blocks
+from septuagint.data.corpus import MAX_LINE_BYTES, WHOLE_LINES, Block, read_blocks
 from septuagint.data.duplicates import find_duplicates
 from septuagint.data.files import hash_json, read_object, write_json, written_aside
 from septuagint.data.filters import FILTERS, overlap_key
@@ -95,7 +95,8 @@ def _clean_blocks(bench: Bench, jobs: dict[PlannedCorpus, CleanJob], advance: Ca
             if complete.get("key") == job.key and len(finished) == complete["num_parts"]:
                 advance(corpus.num_lines)
                 continue
-            for block in read_blocks(corpus.config, corpus.scans):
+            max_line_bytes = WHOLE_LINES if corpus.is_evaluation else MAX_LINE_BYTES
+            for block in read_blocks(corpus.config, corpus.scans, max_line_bytes):
                 num_parts[job] = block.index + 1
                 if finished.get(block.index) == hash_block(block):
                     advance(block.num_lines)
@@ -142,21 +143,19 @@ def warn_of_damage(cleaned: list[CleanCorpus], report: ProgressReport) -> None:
     for corpus in cleaned:
         total = total_of(corpus.records)
         for kind, lines in total.damaged_lines.items():
-            first = ", ".join(f"{line:,}" for line in lines)
-            if corpus.plan.is_evaluation:
-                what = "lines are not valid UTF-8; what cannot be read became U+FFFD"
-                report.warn(f"{corpus.plan.config.name}: {what} (first lines: {first})")
-            else:
-                report.warn(
-                    f"{corpus.plan.config.name}: {total.dropped[kind]:,} pairs {FILTERS[kind]} (first lines: {first})"
-                )
+            what = "not valid UTF-8" if kind == "invalid_utf8" else "not two fields"
+            outcome = "what cannot be read became U+FFFD" if corpus.plan.is_evaluation else "dropped"
+            report.warn(
+                f"{corpus.plan.config.name}: {total.num_damaged[kind]:,} damaged lines ({what}), {outcome}; "
+                f"first lines: {', '.join(map(str, lines))}"
+            )
 
 
 def mark_duplicates(bench: Bench, train: list[CleanCorpus]) -> None:
     """The first of equal pairs stays, in the order of the configuration and of the lines."""
     with bench.report.stage("deduplicating", None, "pairs"):
         places = [(corpus, index) for corpus in train for index in range(len(corpus.records))]
-        paths = [hashes_path(bench.clean_folder(corpus.plan), index) for corpus, index in places]
+        paths = [hashes_path(bench.clean_folder(corpus.plan), index, corpus.records[index]) for corpus, index in places]
         for (corpus, index), is_duplicate in zip(places, find_duplicates(paths), strict=True):
             corpus.is_duplicate[index] = np.packbits(is_duplicate).tobytes()
             corpus.num_duplicates += int(is_duplicate.sum())

@@ -6,41 +6,28 @@ Every file is read twice: `scan_file` counts and hashes before any work begins, 
 text is used, so that a file which changes in between is noticed.
 """
 
-import bz2
-import difflib
 import hashlib
 import json
-import lzma
-import zlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import numpy as np
-import zstandard
 
 from septuagint.config import CorpusConfig
-from septuagint.errors import DataError
+from septuagint.data.archives import read_text
+from septuagint.errors import ChangedFileError, DataError
 
-# Compressed text can expand a thousandfold, and memory must not follow it: where a decompressor cannot bound what it
-# gives back, it is fed in small bites.
-_RAW_BYTES = {"plain": 1 << 20, "gz": 1 << 14, "bz2": 1 << 16, "xz": 1 << 16, "zst": 1 << 12}
-_TEXT_BYTES = 1 << 22
-# The rest of a longer line is passed over. Such a line is dropped anyway, and memory stays bounded.
+# Of a longer line in training text the rest is passed over: it is dropped anyway, and memory stays bounded.
 MAX_LINE_BYTES = 1 << 20
+WHOLE_LINES = 1 << 62
 # A block ends after this many lines, or bytes where lines are long; it is cut at every hundredth line.
 BLOCK_LINES = 20_000
 BLOCK_BYTES = 1 << 24
 _GROUP_LINES = 100
-
-_MAGIC = {
-    b"\x1f\x8b": "gz",
-    b"BZh": "bz2",
-    b"\xfd7zXZ\x00": "xz",
-    b"\x28\xb5\x2f\xfd": "zst",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +74,7 @@ def scan_file(path: Path) -> ScannedFile:
     digest = hashlib.sha256()
     num_lines = 0
     last = b""
-    for text in _read_text(path, digest):
+    for text in read_text(path, digest):
         num_lines += text.count(b"\n")
         last = text[-1:]
     if last not in (b"", b"\n"):
@@ -118,32 +105,41 @@ def find_layout(corpus: CorpusConfig, source_language: str, target_language: str
         return Layout(form="tsv", source_field=corpus.source_field or 1, target_field=corpus.target_field or 2)
     if corpus.jsonl is None:
         return Layout(form="two files")
-    if corpus.source_field is not None and corpus.target_field is not None:
-        return Layout(form="jsonl", source_field=corpus.source_field, target_field=corpus.target_field)
-    first = next(_group_lines(_read_text(corpus.jsonl, hashlib.sha256()))).split(b"\n", 1)[0]
+    first = next(_group_lines(read_text(corpus.jsonl, hashlib.sha256()), MAX_LINE_BYTES)).split(b"\n", 1)[0]
     try:
         record = json.loads(first.removeprefix(b"\xef\xbb\xbf"))
     except (ValueError, RecursionError):
         raise DataError(f"{corpus.jsonl}: line 1 is not a JSON object; a .jsonl file has one on each line") from None
-    for source, target in (
-        (corpus.source_field or "source", corpus.target_field or "target"),
-        (corpus.source_field or source_language, corpus.target_field or target_language),
+    guesses: tuple[tuple[str | int, str | int], ...] = (
+        ("source", "target"),
+        (source_language, target_language),
         (f"translation.{source_language}", f"translation.{target_language}"),
         ("src", "tgt"),
-    ):
+    )
+    for guess in guesses:
+        source, target = corpus.source_field or guess[0], corpus.target_field or guess[1]
         if isinstance(_look_up(record, source), str) and isinstance(_look_up(record, target), str):
             return Layout(form="jsonl", source_field=source, target_field=target)
     keys = ", ".join(record) if isinstance(record, dict) else "none"
+    wanted = " and ".join(repr(field) for field in (corpus.source_field, corpus.target_field) if field is not None)
     raise DataError(
-        f"{corpus.jsonl}: cannot tell source from target by the keys of line 1 ({keys}); "
-        "set source_field and target_field, such as 'translation.en'"
+        f"{corpus.jsonl}: cannot find source and target {f'by {wanted} ' if wanted else ''}in line 1, whose keys are: "
+        f"{keys}; set source_field and target_field to the keys that hold the two texts, such as 'translation.en'"
     )
 
 
-def read_blocks(corpus: CorpusConfig, scans: tuple[ScannedFile, ...]) -> Iterator[Block]:
-    """All lines of a corpus in blocks, cut alike on every reading. DataError if a file is not as it was scanned."""
+def read_blocks(
+    corpus: CorpusConfig, scans: tuple[ScannedFile, ...], max_line_bytes: int = MAX_LINE_BYTES
+) -> Iterator[Block]:
+    """All lines of a corpus in blocks, cut alike on every reading. ChangedFileError if a file is not as it was scanned.
+
+    The rest of a line beyond `max_line_bytes` is passed over.
+    """
     digests = [hashlib.sha256() for _ in scans]
-    sides = [_group_lines(_read_text(path, digest)) for path, digest in zip(corpus.paths, digests, strict=True)]
+    sides = [
+        _group_lines(read_text(path, digest), max_line_bytes)
+        for path, digest in zip(corpus.paths, digests, strict=True)
+    ]
     groups: list[tuple[bytes, ...]] = []
     index, first_line, num_lines, num_bytes = 0, 1, 0, 0
 
@@ -168,7 +164,7 @@ def read_blocks(corpus: CorpusConfig, scans: tuple[ScannedFile, ...]) -> Iterato
         for _ in side:
             pass  # to the end of the file, where its hash is known
         if digest.hexdigest() != scan.sha256:
-            raise DataError(f"{scan.path}: the file changed while it was being read; run the same command again")
+            raise ChangedFileError(f"{scan.path}: the file changed while it was being read; run the same command again")
     if groups:
         yield block()
 
@@ -179,16 +175,16 @@ def split_block(block: Block, layout: Layout) -> RawPairs:
         sources, damaged_sources = _decode_lines(block.source)
         targets, damaged_targets = _decode_lines(block.target)
         assert len(sources) == len(targets), "files of the same number of lines give blocks of the same number"
-        damage = dict.fromkeys(damaged_sources | damaged_targets, "invalid_utf8")
+        damage = dict.fromkeys(sorted(damaged_sources | damaged_targets), "invalid_utf8")
         return RawPairs(sources=sources, targets=targets, damage=damage)
     lines, damaged_lines = _decode_lines(block.source)
-    pairs = RawPairs(sources=[], targets=[], damage=dict.fromkeys(damaged_lines, "invalid_utf8"))
+    pairs = RawPairs(sources=[], targets=[], damage={})
     split = _split_tsv if layout.form == "tsv" else _split_json
     for position, line in enumerate(lines):
         pair = split(line, layout)
         if pair is None:
             pairs.damage[position] = "malformed"
-        elif not _is_encodable(pair[0] + pair[1]):
+        elif position in damaged_lines or _SURROGATE.search(pair[0]) or _SURROGATE.search(pair[1]):
             pairs.damage[position] = "invalid_utf8"
         source, target = pair or (line, "")
         pairs.sources.append(_mend(source))
@@ -196,89 +192,7 @@ def split_block(block: Block, layout: Layout) -> RawPairs:
     return pairs
 
 
-def _read_text(path: Path, digest: Any) -> Iterator[bytes]:
-    """The decompressed bytes of a file in pieces of bounded size; `digest` is fed with the bytes on disk."""
-    position = 0
-    num_text_bytes = 0
-    kind = "plain"
-
-    def raw_pieces(file: BinaryIO) -> Iterator[bytes]:
-        nonlocal position
-        while raw := file.read(_RAW_BYTES[kind]):
-            digest.update(raw)
-            position += len(raw)
-            yield raw
-
-    try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise DataError(f"{path}: not a regular file; text is read twice, so a pipe will not do")
-        with path.open("rb") as file:
-            kind = _compression(file.read(6))
-            file.seek(0)
-            pieces = raw_pieces(file)
-            for text in pieces if kind == "plain" else _decompress(kind, pieces):
-                if num_text_bytes == 0 and text.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise DataError(f"{path}: this is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8")
-                num_text_bytes += len(text)
-                yield text
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file{_nearest_file(path)}") from None
-    except IsADirectoryError:
-        raise DataError(f"{path}: is a folder, not a file of text") from None
-    except (EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError) as error:
-        if kind == "plain":
-            raise DataError(f"{path}: cannot be read at byte {position:,}: {error}") from None
-        raise DataError(
-            f"{path}: damaged {kind} archive, at byte {position:,} of {path.stat().st_size:,} and after "
-            f"{num_text_bytes:,} bytes of text ({error}); fetch or make the file again"
-        ) from None
-
-
-def _compression(first_bytes: bytes) -> str:
-    """Told by the content, not by the name: a .gz that a browser unpacked on the way is plain text."""
-    for magic, kind in _MAGIC.items():
-        if first_bytes.startswith(magic):
-            return kind
-    return "plain"
-
-
-def _decompress(kind: str, raw_pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompresses piece by piece, also where a file is several archives end to end, and notices a cut one."""
-    stream: Any = None  # zlib, bz2, lzma and zstandard share these names, but no type
-    has_bound = kind in ("bz2", "xz")
-    for raw in raw_pieces:
-        while raw:
-            if stream is None and kind != "bz2" and not raw.strip(b"\0"):
-                break  # padding behind the last archive
-            if stream is None:
-                stream = _new_stream(kind)
-            if has_bound:
-                yield stream.decompress(raw, _TEXT_BYTES)
-                while not stream.eof and not stream.needs_input:
-                    yield stream.decompress(b"", _TEXT_BYTES)
-            else:
-                yield stream.decompress(raw)
-            raw = b""
-            if stream.eof:
-                raw = stream.unused_data
-                stream = None
-    if stream is not None:
-        raise EOFError("it ends too early")
-
-
-def _new_stream(kind: str) -> Any:
-    match kind:
-        case "gz":
-            return zlib.decompressobj(wbits=31)
-        case "bz2":
-            return bz2.BZ2Decompressor()
-        case "xz":
-            return lzma.LZMADecompressor()
-        case _:
-            return zstandard.ZstdDecompressor().decompressobj()
-
-
-def _group_lines(texts: Iterator[bytes]) -> Iterator[bytes]:
+def _group_lines(texts: Iterator[bytes], max_line_bytes: int) -> Iterator[bytes]:
     """Regroups pieces of text into groups of _GROUP_LINES lines; every group ends with a line feed."""
     pending: list[bytes] = []
     num_pending_lines = 0
@@ -286,23 +200,35 @@ def _group_lines(texts: Iterator[bytes]) -> Iterator[bytes]:
     for text in texts:
         ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n")) + 1
         start = 0
+        if num_line_bytes > max_line_bytes and len(ends):
+            # Of a line that was cut only the end is left to come.
+            pending = [_whole_characters(b"".join(pending))]
+            start = int(ends[0]) - 1
         while num_pending_lines + len(ends) >= _GROUP_LINES:
             cut = int(ends[_GROUP_LINES - num_pending_lines - 1])
             yield b"".join([*pending, text[start:cut]])
             ends = ends[_GROUP_LINES - num_pending_lines :]
             pending, num_pending_lines, num_line_bytes, start = [], 0, 0, cut
-        last_end = int(ends[-1]) if len(ends) else start
         if len(ends):
-            pending.append(text[start:last_end])
+            pending.append(text[start : ends[-1]])
+            start = int(ends[-1])
             num_line_bytes = 0
-        tail = text[last_end:][: max(0, MAX_LINE_BYTES - num_line_bytes)]
-        num_line_bytes += len(tail)
-        if tail:
-            pending.append(tail)
+        pending.append(text[start:][: max(0, max_line_bytes - num_line_bytes)])
+        num_line_bytes += len(text) - start
         num_pending_lines += len(ends)
-    if pending:
-        rest = b"".join(pending)
+    rest = b"".join(pending)
+    if num_line_bytes > max_line_bytes:
+        rest = _whole_characters(rest)
+    if rest:
         yield rest if rest.endswith(b"\n") else rest + b"\n"
+
+
+def _whole_characters(text: bytes) -> bytes:
+    """UTF-8 that was cut somewhere, without the part of a character at its end."""
+    last = re.search(rb"[\xc0-\xff][\x80-\xbf]{0,2}\Z", text)
+    if last is None or len(last[0]) == 2 + (last[0][0] >= 0xE0) + (last[0][0] >= 0xF0):
+        return text
+    return text[: last.start()]
 
 
 def _decode_lines(block: bytes) -> tuple[list[str], set[int]]:
@@ -346,23 +272,8 @@ def _look_up(record: Any, key: str | int | None) -> Any:
     return record
 
 
-def _is_encodable(text: str) -> bool:
-    """Whether text has no lone surrogate. JSON can carry one as an escape; UTF-8 cannot."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can carry half a character as an escape; UTF-8 cannot
 
 
 def _mend(text: str) -> str:
-    return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
-def _nearest_file(path: Path) -> str:
-    try:
-        names = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return f" (nor is there a folder {path.parent})"
-    near = difflib.get_close_matches(path.name, [name for name in names if name != path.name], n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return _SURROGATE.sub("\ufffd", text)

@@ -20,6 +20,8 @@ def make_vocabulary(bench: Bench, train: list[CleanCorpus]) -> tuple[Vocabulary,
     if settings.model is not None:
         given = Vocabulary.load(settings.model)
         copy_file(settings.model, bench.vocabulary_path)
+        if not given.is_lossless:
+            bench.report.warn(f"{settings.model}: this vocabulary does not give every character back (m² or 日, say)")
         return given, ""
     parts = [
         SampledPart(folder=bench.clean_folder(corpus.plan), index=index, is_duplicate=is_duplicate)

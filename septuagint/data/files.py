@@ -31,7 +31,12 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
 def write_json(path: Path, value: Any) -> None:
     """Writes JSON aside and renames it. The same value gives the same bytes."""
     with written_aside(path) as file:
-        file.write(json.dumps(value, ensure_ascii=False, indent=1).encode() + b"\n")
+        file.write(json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """JSON for people to read. Half a character, as in a file name that is not UTF-8, becomes its escape."""
+    return json.dumps(value, ensure_ascii=False, indent=1).encode(errors="backslashreplace") + b"\n"
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -66,7 +71,7 @@ def hash_file(path: Path) -> str:
 
 def hash_json(value: Any) -> str:
     """SHA-256 of a value made of dicts, lists, text and numbers, whatever the order of the keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def signature(path: Path) -> list[int]:
@@ -93,10 +98,14 @@ class Known:
         except (OSError, KeyError, TypeError):
             return None
 
-    def put(self, path: Path, fact: Any) -> None:
-        now = signature(path)
-        if time.time_ns() - max(now[1], now[2]) > _SETTLED_NANOSECONDS:
-            self._entries[str(path.absolute())] = {"signature": now, "fact": fact}
+    def put(self, path: Path, fact: Any, seen: list[int]) -> None:
+        """Remembers what was found in a file that had the signature `seen` before it was read."""
+        if seen == signature(path) and time.time_ns() - max(seen[1], seen[2]) > _SETTLED_NANOSECONDS:
+            self._entries[str(path.absolute())] = {"signature": seen, "fact": fact}
+
+    def forget(self) -> None:
+        """Everything: something that was known turned out to be wrong."""
+        self._entries = {}
 
     def save(self) -> None:
         """Writes what is known about files that still stand there."""

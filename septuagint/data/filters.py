@@ -6,6 +6,7 @@ rest of the corpus, the vocabulary) and come later; FILTERS lists all reasons in
 
 import functools
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -41,11 +42,13 @@ _RATIO_ALLOWANCE = 12
 _MIN_IDENTIFIABLE_CHARACTERS = 20
 _MIN_IDENTIFICATION_MARGIN = 0.5
 
-_NUMBER = re.compile(r"\d+(?:[.,'’ \u202f]\d{3})*")
+_NUMBER = re.compile(r"\d{1,3}(?:[.,'’ ]\d{3})+(?!\d)|\d+")
 _NOT_DIGIT = re.compile(r"\D+")
-_URL = re.compile(r"(?:https?://|www\.)[^\s<>\"“”„)]+|[\w.+-]+@[\w-]+\.[\w.-]+\w")
+_URL = re.compile(r"(?:https?://|www\.)[^\s<>\"“”„)\u3000-\u303f\uff00-\uffef]+|[\w.+-]+@[\w-]+\.[\w.-]+\w")
 
-_NOISE = re.compile(r"[\W_]+")
+# Marks are part of the word: without its vowel signs, Hindi "boy" is "girl".
+_MARKS = "".join(chr(code) for code in range(0x300, 0x2000) if unicodedata.category(chr(code)).startswith("M"))
+_NOISE = re.compile(rf"(?:[^\w{_MARKS}]|_)+")
 _NOT_PLAIN = bytes(byte for byte in range(256) if not (chr(byte).isascii() and chr(byte).isalnum()) and byte != 10)
 _LOWER = bytes(range(256)).lower()
 
@@ -59,7 +62,7 @@ class Column:
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self.num_characters = np.fromiter(map(len, lines), np.int64, len(lines))
-        self._joined = "\n".join(lines).encode() + b"\n"
+        self._joined = "\n".join([*lines, ""]).encode()
         # Lower-case ASCII letters and digits alone: equal for sentences that differ in case or punctuation only.
         self.plain_keys = self._joined.translate(_LOWER, _NOT_PLAIN).split(b"\n")[:-1]
 
@@ -170,7 +173,8 @@ def overlap_key(text: str) -> bytes:
 
     A text of nothing but punctuation is its own key: it must not match every other such text.
     """
-    return _NOISE.sub("", text.lower()).encode() or text.encode()
+    # The Turkish capital İ alone has a plain letter in its small form that it had not itself; see `Column.plain_keys`.
+    return _NOISE.sub("", text.replace("İ", "ı").lower()).encode() or text.encode()
 
 
 def _num_letters(column: Column) -> npt.NDArray[np.int64]:

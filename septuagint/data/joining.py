@@ -10,7 +10,7 @@ import numpy as np
 
 from septuagint.config import DataConfig
 from septuagint.data.cleaning import CleanCorpus
-from septuagint.data.corpus import read_blocks, split_block
+from septuagint.data.corpus import WHOLE_LINES, read_blocks, split_block
 from septuagint.data.files import fsync_folder, written_aside
 from septuagint.data.filters import FILTERS
 from septuagint.data.manifest import HISTOGRAM_BIN, Corpus, Example, InputFile, OutputFile, Side
@@ -88,7 +88,7 @@ def _write_text(path: Path, corpus: PlannedCorpus, side: str) -> OutputFile:
     """The sentences of a validation or test set as they came: scores are computed against these."""
     digest = hashlib.sha256()
     with written_aside(path) as file:
-        for block in read_blocks(corpus.config, corpus.scans):
+        for block in read_blocks(corpus.config, corpus.scans, WHOLE_LINES):
             pairs = split_block(block, corpus.layout)
             for text in pairs.sources if side == "source" else pairs.targets:
                 line = text.removeprefix("\ufeff").removesuffix("\r").replace("\n", " ").encode() + b"\n"

@@ -21,7 +21,7 @@ _INVISIBLE = re.compile(
 )
 # Joiners mean something after Arabic, Indic and other scripts, and inside emoji; elsewhere they are debris.
 _STRAY_JOINER = re.compile(
-    "(?<![\u0600-\u1fff\u200c\u200d\u2190-\u2bff\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefc\U00010a00-\U00011fff"
+    "(?<![\u0600-\u109f\u1700-\u18af\u1900-\u1c7f\u200c\u200d\u2190-\u2bff\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefc\U00010a00-\U00011fff"
     "\U0001f000-\U0001faff])[\u200c\u200d]+"
 )
 
@@ -30,8 +30,8 @@ def normalise(text: str) -> str:
     """One line of text without what nobody sees. Applying it twice changes nothing more."""
     if not text.isprintable() or "  " in text:
         # isprintable() is false for every control, format and space character but the plain space.
-        text = _STRAY_JOINER.sub("", _INVISIBLE.sub("", text))
-        text = " ".join(text.split())
+        text = unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
+        text = " ".join(_STRAY_JOINER.sub("", text).split())
     elif text[:1] == " " or text[-1:] == " ":
         text = text.strip(" ")
     if text.isascii() or unicodedata.is_normalized("NFC", text):

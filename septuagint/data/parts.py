@@ -89,6 +89,7 @@ class PartRecord:
     num_pairs: int = 0
     num_characters: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
+    num_damaged: dict[str, int] = field(default_factory=dict)
     damaged_lines: dict[str, list[int]] = field(default_factory=dict)
     examples: list[dict[str, Any]] = field(default_factory=list)
     source: SideCount = field(default_factory=SideCount)
@@ -112,6 +113,8 @@ class PartRecord:
             num_before = self.dropped.get(reason, 0)
             self.examples += shown[: max(0, _MAX_EXAMPLES - num_before)]
             self.dropped[reason] = num_before + count
+        for kind, count in other.num_damaged.items():
+            self.num_damaged[kind] = self.num_damaged.get(kind, 0) + count
         for kind, lines in other.damaged_lines.items():
             self.damaged_lines[kind] = (self.damaged_lines.get(kind, []) + lines)[:_MAX_DAMAGED_LINES]
         self.source.add(other.source)
@@ -136,6 +139,8 @@ def encoded_key(clean: PartRecord, is_duplicate: bytes, vocabulary_sha256: str, 
 def read_record(folder: Path, index: int, key: str | None = None) -> PartRecord | None:
     """The record of a finished part; None where there is none with this key, or a file of it is gone."""
     content = read_object(folder / f"{index:05}.json")
+    if content.pop("sha256", None) != hash_json(content):
+        return None
     try:
         sides = {side: SideCount(**content[side]) for side in ("source", "target")}
         record = PartRecord(**{**content, **sides})
@@ -199,9 +204,11 @@ def read_clean_lines(folder: Path, index: int, record: PartRecord) -> list[str]:
     return zstandard.decompress(raw, max_output_size=1 << 31).decode().split("\n")[:-1]
 
 
-def hashes_path(folder: Path, index: int) -> Path:
-    """The hashes of a cleaned part's pairs."""
-    return folder / f"{index:05}.hashes"
+def hashes_path(folder: Path, index: int, record: PartRecord) -> Path:
+    """The file of hashes of a cleaned part's pairs, found to be undamaged."""
+    name = f"{index:05}.hashes"
+    _read_checked(folder, name, record)
+    return folder / name
 
 
 def encode_part(job: EncodeJob, index: int, key: str, is_duplicate: bytes) -> int:
@@ -255,14 +262,17 @@ def _vocabulary(path: Path) -> Vocabulary:
 
 def _note_damage(job: CleanJob, record: PartRecord, damage: str, line: int) -> None:
     files = " and ".join(job.paths)
-    what = "is not valid UTF-8" if damage == "invalid_utf8" else "has not the two fields"
+    what = "is not valid UTF-8"
+    if damage == "malformed":
+        what = f"does not have both fields, {job.layout.source_field!r} and {job.layout.target_field!r}"
     if job.is_strict:
         raise DataError(f"{files}: line {line:,} {what}; mend the file, or set data.strict = false to drop such lines")
     if job.is_evaluation and damage == "malformed":
         raise DataError(f"{files}: line {line:,} {what}; validation and test text must be whole")
-    record.damaged_lines.setdefault(damage, [])
-    if len(record.damaged_lines[damage]) < _MAX_DAMAGED_LINES:
-        record.damaged_lines[damage].append(line)
+    record.num_damaged[damage] = record.num_damaged.get(damage, 0) + 1
+    lines = record.damaged_lines.setdefault(damage, [])
+    if len(lines) < _MAX_DAMAGED_LINES:
+        lines.append(line)
 
 
 def _without(lines: list[str], is_dropped: np.ndarray) -> list[str]:
@@ -287,7 +297,8 @@ def _write_part(folder: Path, index: int, record: PartRecord, contents: dict[str
         with written_aside(folder / name) as file:
             file.write(content)
         record.files[name] = hashlib.sha256(content).hexdigest()
-    write_json(folder / f"{index:05}.json", asdict(record))
+    fields = asdict(record)
+    write_json(folder / f"{index:05}.json", {**fields, "sha256": hash_json(fields)})
 
 
 def _read_checked(folder: Path, name: str, record: PartRecord) -> bytes:

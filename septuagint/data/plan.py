@@ -10,8 +10,8 @@ import sentencepiece
 from septuagint.config import Config, CorpusConfig, DataConfig
 from septuagint.data import manifest as manifests
 from septuagint.data.corpus import Layout, ScannedFile, check_parallel, find_layout, scan_file
-from septuagint.data.files import Known, hash_file, hash_json
-from septuagint.data.manifest import Manifest
+from septuagint.data.files import Known, hash_file, hash_json, signature
+from septuagint.data.manifest import Corpus, Manifest
 from septuagint.data.normaliser import NORMALISER
 from septuagint.data.parts import REVISION
 from septuagint.data.workers import Workers
@@ -93,11 +93,12 @@ def _scan(paths: list[Path], known: Known, workers: Workers, report: ProgressRep
     if not rest:
         return scans
     total = sum(path.stat().st_size for path in rest if path.is_file())
+    seen = {path: signature(path) for path in rest if path.is_file()}
     with report.stage("reading", total, "B") as stage:
         for scan in workers.run((scan_file, (path,)) for path in rest):
             path = Path(scan.path)
             scans[path] = scan
-            known.put(path, {key: value for key, value in asdict(scan).items() if key != "path"})
+            known.put(path, {key: value for key, value in asdict(scan).items() if key != "path"}, seen[path])
             stage.advance(scan.num_bytes)
     known.save()
     return scans
@@ -147,17 +148,34 @@ def is_intact(folder: Path, manifest: Manifest, known: Known, report: ProgressRe
         if known.get(path) == {"sha256": file.sha256}:
             continue
         try:
+            seen = signature(path) if path.is_file() else []
             manifests.verify_file(folder, file)
         except DataError as error:
             report.say(f"{str(error).rpartition(';')[0]}; making it again")
             return False
-        known.put(path, {"sha256": file.sha256})
+        known.put(path, {"sha256": file.sha256}, seen)
     return True
 
 
 def input_path(scan: ScannedFile, data: DataConfig) -> str:
     """How the manifest names an input: relative to the data folder, so that both can move together."""
     return os.path.relpath(scan.path, data.folder)
+
+
+def with_input_paths(manifest: Manifest, corpora: list[PlannedCorpus], data: DataConfig) -> Manifest:
+    """The manifest with the names that its inputs have now: renaming a file changes nothing else."""
+    paths = {
+        (corpus.split, corpus.config.name): [input_path(scan, data) for scan in corpus.scans] for corpus in corpora
+    }
+
+    def renamed(split: str, corpus: Corpus) -> Corpus:
+        files = zip(corpus.inputs, paths[split, corpus.name], strict=True)
+        return corpus.model_copy(
+            update={"inputs": tuple(file.model_copy(update={"path": path}) for file, path in files)}
+        )
+
+    splits = {split: tuple(renamed(split, corpus) for corpus in entries) for split, entries in manifest.splits.items()}
+    return manifest.model_copy(update=splits)
 
 
 def say_what_changed(old: Manifest, config: Config, corpora: list[PlannedCorpus], report: ProgressReport) -> None:

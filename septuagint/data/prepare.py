@@ -10,6 +10,7 @@ deleted; shards are made in a folder of their own and become valid with the mani
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import socket
 import time
@@ -34,10 +35,11 @@ from septuagint.data.plan import (
     look_at_inputs,
     say_what_changed,
     valid_manifest,
+    with_input_paths,
 )
 from septuagint.data.vocabulary import Vocabulary
 from septuagint.data.workers import Workers
-from septuagint.errors import UserError, writing_to
+from septuagint.errors import ChangedFileError, UserError, writing_to
 from septuagint.progress import ProgressReport
 
 
@@ -68,22 +70,28 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
             corpora = look_at_inputs(config.data, known, workers, report)
             fingerprint = fingerprint_of(config, corpora)
             manifest = valid_manifest(folder)
-            is_new = (
+            if (
                 manifest is None
                 or manifest.fingerprint != fingerprint
                 or (config.data.strict and manifest.has_damaged_lines)
                 or not is_intact(folder, manifest, known, report)
-            )
-            if is_new:
+            ):
+                is_new = True
                 _remove_leftovers(folder)
                 if manifest is not None:
                     say_what_changed(manifest, config, corpora, report)
                 bench = Bench(config=config, work=work, workers=workers, report=report)
-                manifest = _make(bench, corpora, folder / f"shards-{fingerprint[:8]}", fingerprint)
+                with _forgetting_what_was_wrong(known):
+                    manifest = _make(bench, corpora, folder / f"shards-{fingerprint[:8]}", fingerprint)
                 write_manifest(folder, manifest)
                 _remove_what_is_not_used(folder, corpora, fingerprint)
+            else:
+                is_new = False
+                renamed = with_input_paths(manifest, corpora, config.data)
+                if renamed != manifest:
+                    write_manifest(folder, renamed)
+                manifest = renamed
             known.save()
-    assert manifest is not None
     return Prepared(folder=folder, manifest=manifest, is_new=is_new, seconds=time.monotonic() - start)
 
 
@@ -105,10 +113,23 @@ def _only_one(path: Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _forgetting_what_was_wrong(known: Known) -> Iterator[None]:
+    """A file that is not what we took it for must be looked at again, or every later run would stop here too."""
+    try:
+        yield
+    except ChangedFileError:
+        known.forget()
+        known.save()
+        raise
+
+
 def _remove_leftovers(folder: Path) -> None:
     """Temporary files of a preparation that was killed. We hold the lock: nobody is writing one."""
-    for path in [*folder.glob(".*.tmp"), *(folder / "work").rglob(".*.tmp")]:
-        path.unlink()
+    ours = re.compile(r"\..+\.\d+\.tmp")
+    for path in [*folder.glob(".manifest.json.*.tmp"), *(folder / "work").rglob(".*.tmp")]:
+        if ours.fullmatch(path.name):
+            path.unlink()
 
 
 def _make(bench: Bench, corpora: list[PlannedCorpus], shards: Path, fingerprint: str) -> Manifest:

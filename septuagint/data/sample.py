@@ -45,10 +45,10 @@ def count_words(parts: list[SampledPart], share: float, seed: int) -> Counter[st
     """How often each word occurs in a share of the pairs."""
     word_counts: Counter[str] = Counter()
     for part in parts:
-        is_drawn = _draw(np.fromfile(hashes_path(part.folder, part.index), HASH_TYPE), share, seed)
-        is_drawn &= ~np.unpackbits(np.frombuffer(part.is_duplicate, np.uint8), count=len(is_drawn)).astype(bool)
         record = read_record(part.folder, part.index)
         assert record is not None, "cleaning comes before sampling"
+        is_drawn = _draw(np.fromfile(hashes_path(part.folder, part.index, record), HASH_TYPE), share, seed)
+        is_drawn &= ~np.unpackbits(np.frombuffer(part.is_duplicate, np.uint8), count=len(is_drawn)).astype(bool)
         lines = read_clean_lines(part.folder, part.index, record)
         for position in np.flatnonzero(is_drawn):
             word_counts.update(lines[position].replace("\t", " ").split(" "))

@@ -56,7 +56,7 @@ def print_summary(prepared: Prepared, console: Console, *, show_examples: bool =
     vocabulary = manifest.vocabulary
     console.print(f"vocabulary: {vocabulary.size:,} pieces ({vocabulary.type})", highlight=False)
     state = f"prepared in {prepared.seconds:.1f} s" if prepared.is_new else "nothing changed since it was prepared"
-    console.print(f"data folder: {prepared.folder} ({state})", highlight=False, soft_wrap=True)
+    console.print(f"data folder: {prepared.folder} ({state})", highlight=False, soft_wrap=True, markup=False)
 
 
 def _corpus_figures(split: str, corpus: Corpus, manifest: Manifest) -> dict[str, Any]:

@@ -53,6 +53,8 @@ class Vocabulary:
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
         """Reads a model from a file."""
+        if path.exists() and not path.is_file():
+            raise DataError(f"{path}: the vocabulary must be a file")
         try:
             return cls(path.read_bytes(), name=str(path))
         except OSError as error:
@@ -69,6 +71,12 @@ class Vocabulary:
         """The text of one line of ids. Special ids are left out."""
         text: str = self._processor.decode([int(i) for i in ids])
         return text
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether text comes back as it went in: no normalisation of its own, and bytes for what has no piece."""
+        probe = "m² ﬁ \u2009½ 日本 ☃"
+        return self.decode(self.encode([probe])[0]) == probe
 
     @property
     def id_type(self) -> np.dtype:
