@@ -46,7 +46,6 @@ def main() -> None:
     parser.add_argument("--memory-pairs", type=int, nargs="*", default=[1_000_000, 2_000_000, 4_000_000])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         results = measure(Path(temporary), arguments)
