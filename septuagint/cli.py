@@ -80,7 +80,7 @@ def prepare(
 @app.command()
 def config(config: ConfigArgument, set_values: SetOption = None, as_json: JsonOption = False) -> None:
     """Print the resolved configuration, and where each value came from."""
-    from septuagint.config import as_toml, describe, load_config
+    from septuagint.config_file import as_toml, describe, load_config
 
     rows = describe(load_config(config, set_values or []), config, set_values or [])
     if as_json:
@@ -113,7 +113,7 @@ def _prepare(
 ) -> None:
     from rich.console import Console
 
-    from septuagint.config import load_config
+    from septuagint.config_file import load_config
     from septuagint.data.prepare import prepare
     from septuagint.data.summary import print_summary, summarise
     from septuagint.data.workers import available_cores

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from septuagint.config import FilterConfig, load_config
+from septuagint.config import FilterConfig
+from septuagint.config_file import load_config
 from septuagint.data.demo.corpus import write_demo_corpus
 from septuagint.data.filters import FILTERS
 

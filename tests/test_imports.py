@@ -9,7 +9,7 @@ ROOT = Path(septuagint.__file__).parent
 
 # From the bottom to the top. A module imports from its own layer and from those before it.
 LAYERS = [
-    {"__init__", "errors", "config", "data.__init__"},
+    {"__init__", "errors", "config", "config_file", "data.__init__"},
     {"data.normaliser", "data.scripts", "data.filters", "data.vocabulary"},
     {
         "data.files",

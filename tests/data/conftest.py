@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 import septuagint.data.prepare
-from septuagint.config import load_config
+from septuagint.config_file import load_config
 from septuagint.data import parts
 from septuagint.data.manifest import Corpus, Manifest
 from septuagint.data.prepare import Prepared, prepare

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from septuagint.config import Config, as_toml, describe, load_config
+from septuagint.config import Config
+from septuagint.config_file import as_toml, describe, load_config
 from septuagint.errors import ConfigError
 
 SMALLEST = """
