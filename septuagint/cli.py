@@ -4,9 +4,12 @@ Results go to standard output, everything else to standard error. Exit 0: good; 
 traceback; 1: ours; 128 + n: stopped by signal n. Heavy imports happen inside the verbs, so that --help comes at once.
 """
 
+import errno
 import json
+import os
 import signal
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -30,7 +33,7 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a value, such as vocabulary.size=8000. Repeatable."),
 ]
-WorkersOption = Annotated[int | None, typer.Option(min=1, help="Processes to use; all cores by default.")]
+WorkersOption = Annotated[int | None, typer.Option(min=1, max=1024, help="Processes to use; all cores by default.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 
@@ -93,8 +96,21 @@ def main() -> NoReturn:
     """The entry point of the command `septuagint`."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names and sentences that a terminal cannot show
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(f"error: the result could not be written: {error.strerror}", file=sys.stderr)
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  # or Python tries again on its way out
+        sys.exit(2)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

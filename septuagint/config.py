@@ -23,18 +23,21 @@ def _relative_to_file(value: Any, info: ValidationInfo) -> Any:
     if not isinstance(value, (str, Path)) or str(value) == "" or "\0" in str(value):
         raise ValueError("must be a path")
     assert info.context is not None, "configurations are read by config_file, which knows the file's folder"
-    return _fold_parents(info.context["folder"] / Path(value).expanduser())
+    try:
+        return _fold_parents(info.context["folder"] / Path(value).expanduser())
+    except RuntimeError as error:
+        raise ValueError(f"must be a path: {error}") from None  # ~nobody has no home
 
 
 def _fold_parents(path: Path) -> Path:
-    """`configs/../data` reads as `data`. Links are left alone: the user's own names appear in every message."""
-    parts: list[str] = []
+    """`configs/../data` reads as `data`, in messages too. Behind a link `..` is the system's to follow."""
+    folded = Path()
     for part in path.parts:
-        if part == ".." and parts and parts[-1] not in ("..", path.anchor):
-            parts.pop()
+        if part == ".." and folded.name not in ("", "..") and not folded.is_symlink():
+            folded = folded.parent
         else:
-            parts.append(part)
-    return Path(*parts)
+            folded /= part
+    return folded
 
 
 ConfigPath = Annotated[Path, BeforeValidator(_relative_to_file)]
@@ -44,7 +47,7 @@ Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}([-_][A-Za-z0-9]{2,8})*$")]
 class Section(BaseModel):
     """Frozen; unknown keys refused; the docstring under a field is its description."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class CorpusConfig(Section):
@@ -132,8 +135,8 @@ class DataConfig(Section):
 class FilterConfig(Section):
     """Which pairs are dropped from training text. Zero or false turns a filter off."""
 
-    max_characters: PositiveInt = 1000
-    """`too_long`: a side has more characters than this."""
+    max_characters: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    """`too_long`: a side has more characters than this. The one filter that cannot be turned off."""
     min_characters: NonNegativeInt = 2
     """`too_short`: a side has fewer characters than this."""
     max_length_ratio: NonNegativeFloat = 2.5
@@ -165,7 +168,7 @@ class VocabularyConfig(Section):
     """Number of pieces; lowered with a message when the corpus cannot give as many."""
     type: Literal["unigram", "bpe"] = "unigram"
     """Unigram encodes two to three times faster."""
-    character_coverage: Annotated[float, Field(gt=0.9, le=1)] = 0.9995
+    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 0.9995
     """Share of the text's characters that get a piece of their own; the others are written as bytes."""
     sample_characters: Annotated[int, Field(ge=1_000_000)] = 30_000_000
     """Train the pieces on about this much text, drawn evenly from all corpora."""
@@ -178,7 +181,7 @@ class VocabularyConfig(Section):
 class ModelConfig(Section):
     """The network."""
 
-    preset: str = "base"
+    preset: Literal["base", "big", "modern", "modern-big", "fast"] = "base"
     """Name of a preset."""
 
 

@@ -37,7 +37,8 @@ def describe(config: Config, path: Path, overrides: Sequence[str] = ()) -> list[
     for key, value in _leaves(config.model_dump()):
         # `data.valid` may be written as one table; resolved, it is a list with one.
         keys = {key, re.sub(r"^data\.(train|valid|test)\.0\.", r"data.\1.", key)}
-        origin = "--set" if keys & sources else str(path) if keys & given else "default"
+        is_set = any(key == source or key.startswith(source + ".") for key in keys for source in sources)
+        origin = "--set" if is_set else str(path) if keys & given else "default"
         rows.append((key, str(value.absolute()) if isinstance(value, Path) else value, origin))
     return rows
 
@@ -54,8 +55,9 @@ def as_toml(rows: list[tuple[str, Any, str]]) -> str:
         if table != section:
             lines += ["", header] if lines else [header]
             section = table
-        # json writes strings, numbers, booleans and lists of them just as TOML does
-        lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}  # {origin}")
+        # JSON writes text, finite numbers and booleans as TOML does, but for one character.
+        text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        lines.append(f"{name} = {text}  # {origin}")
     return "\n".join(lines) + "\n"
 
 
@@ -70,7 +72,7 @@ def _read_tree(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 (byte {error.start}); a configuration is a TOML text file") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # besides bad syntax: endless numbers, bottomless lists
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
@@ -99,24 +101,33 @@ def _set_value(tree: dict[str, Any], key: str, value: Any) -> str | None:
     place: Any = tree
     for part in parents:
         if isinstance(place, list):
-            if not part.isdigit() or int(part) >= len(place):
+            if not _is_index(part, place):
                 return f"there is no entry {part!r}; entries are numbered 0 to {len(place) - 1}"
             place = place[int(part)]
+        elif part == "0" and place.keys() & {"source", "target", "tsv", "jsonl"}:
+            continue  # a single table is as good as a list with one
         else:
             place = place.setdefault(part, {})
         if not isinstance(place, (dict, list)):
             return f"{part!r} is a value, not a section"
-    if isinstance(place, list):
+    if not isinstance(place, list):
+        place[last] = value
+    elif _is_index(last, place):
+        place[int(last)] = value
+    else:
         return f"name the entry too, such as {'.'.join(parents)}.0.{last}"
-    place[last] = value
     return None
+
+
+def _is_index(text: str, entries: list[Any]) -> bool:
+    return text.isascii() and text.isdecimal() and int(text[:9]) < len(entries)
 
 
 def _parse_value(text: str) -> Any:
     """As TOML reads it; a bare word is text, so that `--set model.preset=big` needs no quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -136,6 +147,10 @@ def _problem(error: dict[str, Any], tree: dict[str, Any], sources: set[str]) -> 
     if error["type"] in ("missing", "too_short"):
         return f"{where}: missing; it must be given"
     message = error["msg"].removeprefix("Value error, ")
+    if error["type"] in ("model_type", "model_attributes_type"):
+        message = f"must be a section, [{key}]"
+    if error["type"] == "tuple_type":
+        message = f"must be a list of tables, [[{key}]]"
     message = message[:1].lower() + message[1:]
     if "source_language" in key or "target_language" in key:
         message = "must be a language code such as en, de, zh or pt-BR"

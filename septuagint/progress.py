@@ -13,6 +13,7 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     Task,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -84,17 +85,16 @@ class ProgressReport:
     def _plain_stage(self, title: str, total: int | None, unit: str) -> Iterator[Stage]:
         stage = _Lines(self, title, total, unit)
         yield stage
-        if not self._is_quiet:
-            self.say(stage.summary())
+        self.say(stage.summary())
 
 
 class _Bar:
-    def __init__(self, bars: Progress, task: "int") -> None:
+    def __init__(self, bars: Progress, task: TaskID) -> None:
         self._bars = bars
         self._task = task
 
     def advance(self, amount: int) -> None:
-        self._bars.advance(self._task, amount)  # type: ignore[arg-type]  # rich names the type of its ids TaskID
+        self._bars.advance(self._task, amount)
 
 
 class _Count(ProgressColumn):

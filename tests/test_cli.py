@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import subprocess
 import sys
@@ -108,6 +109,23 @@ def test_the_users_mistake_exits_2_without_a_traceback(config):
     assert "did you mean 'size'?" in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_a_result_that_cannot_be_written_is_told(config):
+    septuagint("prepare", config, "--quiet")
+    command = [sys.executable, "-m", "septuagint.cli", "prepare", str(config), "--json"]
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == "error: the result could not be written: No space left on device\n"
+
+
+def test_what_a_terminal_cannot_show_is_escaped(config):
+    command = [sys.executable, "-m", "septuagint.cli", "config", str(config), "--set", "data.folder=日本"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "\\u65e5" in result.stdout
 
 
 def test_what_a_filter_dropped_can_be_shown(config):

@@ -184,6 +184,14 @@ def test_a_value_can_be_overridden_and_a_bare_word_is_text(write):
         ("data.train.7.weight=1", "there is no entry '7'"),
         ("data.train.weight=1", "name the entry too, such as data.train.0.weight"),
         ("data.folder.x=1", "'folder' is a value, not a section"),
+        ("data.train.².weight=1", "there is no entry '²'"),
+        ("data.train.0=3", "data.train.0: must be a section"),
+        ("vocabulary=3", "vocabulary: must be a section, [vocabulary]"),
+        ("data.valid=3", "data.valid: must be a list of tables, [[data.valid]]"),
+        ("cost.price_per_hour=inf", "cost.price_per_hour"),
+        (f"vocabulary.size={'9' * 5000}", "vocabulary.size"),
+        (f"vocabulary.size={'[' * 5000}", "vocabulary.size"),
+        ("model.preset=bgi", "model.preset"),
         ("vocabulary.size=many", "--set vocabulary.size"),
     ],
 )
@@ -199,6 +207,26 @@ def test_every_resolved_value_says_where_it_came_from(write):
     assert rows["data.train.0.weight"] == (2.0, str(path))
     assert rows["data.train.0.name"] == ("a", "default")
     assert rows["filters.max_pieces"] == (256, "default")
+
+
+def test_a_table_set_whole_came_from_the_command_line(write):
+    path = write(SMALLEST)
+    overrides = ['data.valid=[{source="v.en", target="v.de"}]']
+    rows = {key: origin for key, _, origin in describe(load_config(path, overrides), path, overrides)}
+    assert rows["data.valid.0.source"] == "--set"
+
+
+def test_a_single_table_can_be_numbered(write):
+    path = write(SMALLEST + '[data.valid]\nsource = "v.en"\ntarget = "v.de"\n')
+    assert load_config(path, ["data.valid.0.source=w.en"]).data.valid[0].source.name == "w.en"
+
+
+def test_two_dots_behind_a_link_lead_where_the_system_says(write, tmp_path):
+    (tmp_path / "real/deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real/deep")
+    config = load_config(write(SMALLEST.replace('"a.en"', '"link/../a.en"').replace('"a.de"', '"real/../a.de"')))
+    assert config.data.train[0].source.resolve() == tmp_path / "real/a.en"
+    assert config.data.train[0].target == tmp_path / "a.de"
 
 
 def test_the_printed_configuration_means_the_same_when_it_is_read_again(write):
@@ -223,6 +251,10 @@ def test_a_file_that_is_not_a_configuration_is_refused(tmp_path, content, answer
     path = tmp_path / "run.toml"
     path.write_bytes(content)
     assert answer in mistakes(path)
+
+
+def test_the_home_of_nobody_is_refused(write):
+    assert "data.folder: must be a path" in mistakes(write(SMALLEST.replace("prepared", "~no-such-user/x")))
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):

@@ -86,6 +86,6 @@ def test_the_python_of_the_documentation_runs(tmp_path, monkeypatch):
     assert result.stdout.startswith("500 [")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "septuagint/configs").glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.stem)
 def test_every_configuration_that_ships_is_valid(path):
     load_config(path)

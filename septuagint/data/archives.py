@@ -115,5 +115,5 @@ def _nearest_file(path: Path) -> str:
         return f" (nor is there a folder {path.parent})"
     except OSError:
         return ""
-    near = difflib.get_close_matches(path.name, [name for name in names if name != path.name], n=1)
+    near = difflib.get_close_matches(path.name, [name for name in names if name != path.name], n=1, cutoff=0.75)
     return f"; did you mean {near[0]}?" if near else ""

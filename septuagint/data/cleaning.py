@@ -1,6 +1,5 @@
 """The first half of a preparation: raw text into cleaned parts without duplicates."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import numpy as np
 
 from septuagint.data.corpus import MAX_LINE_BYTES, WHOLE_LINES, Block, read_blocks
 from septuagint.data.duplicates import find_duplicates
-from septuagint.data.files import hash_json, read_object, write_json, written_aside
+from septuagint.data.files import hash_file, hash_json, read_object, write_json, written_aside
 from septuagint.data.filters import FILTERS, overlap_key
 from septuagint.data.normaliser import NORMALISER
 from septuagint.data.parts import (
@@ -65,12 +64,12 @@ def clean_corpora(bench: Bench, corpora: list[PlannedCorpus]) -> list[CleanCorpu
 
 def _clean_job(bench: Bench, corpus: PlannedCorpus, evaluation_keys: Path | None) -> CleanJob:
     data, filters = bench.config.data, bench.config.filters
-    # What is decided later does not make the cleaned text another one.
-    filters = filters.model_copy(update={"duplicates": True, "max_pieces": 0, "overlap": True})
-    dependencies: list[Any] = [corpus.identity, NORMALISER, content_versions()]
+    dependencies: list[Any] = [corpus.identity, NORMALISER, content_versions(filters)]
     if not corpus.is_evaluation:
-        keys_sha256 = hashlib.sha256(evaluation_keys.read_bytes()).hexdigest() if evaluation_keys is not None else ""
-        dependencies += [filters.model_dump(mode="json"), data.source_language, data.target_language, keys_sha256]
+        # Duplicates and pieces are seen to later, and overlap is told by the keys.
+        settings = filters.model_dump(mode="json", exclude={"duplicates", "max_pieces", "overlap"})
+        keys_sha256 = hash_file(evaluation_keys) if evaluation_keys is not None else ""
+        dependencies += [settings, data.source_language, data.target_language, keys_sha256]
     return CleanJob(
         folder=bench.clean_folder(corpus),
         key=hash_json(dependencies),
@@ -92,7 +91,7 @@ def _clean_blocks(bench: Bench, jobs: dict[PlannedCorpus, CleanJob], advance: Ca
         for corpus, job in jobs.items():
             complete = read_object(job.folder / _COMPLETE)
             finished = _finished_parts(job)
-            if complete.get("key") == job.key and len(finished) == complete["num_parts"]:
+            if complete.get("key") == job.key and len(finished) == complete.get("num_parts"):
                 advance(corpus.num_lines)
                 continue
             max_line_bytes = WHOLE_LINES if corpus.is_evaluation else MAX_LINE_BYTES
@@ -123,7 +122,7 @@ def _finished_parts(job: CleanJob) -> dict[int, str]:
 
 
 def _clean_records(folder: Path) -> list[PartRecord]:
-    return read_records(folder, read_object(folder / _COMPLETE)["num_parts"])
+    return read_records(folder, int(read_object(folder / _COMPLETE).get("num_parts", 1)))
 
 
 def _write_evaluation_keys(bench: Bench, corpora: list[PlannedCorpus]) -> Path:

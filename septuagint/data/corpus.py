@@ -95,8 +95,9 @@ def check_parallel(corpus: CorpusConfig, scans: tuple[ScannedFile, ...]) -> None
             f"{target.num_lines:,}; the files must be parallel, line by line. Nothing was prepared"
         )
     if source.sha256 == target.sha256:
-        same = "are the same file" if corpus.source == corpus.target else "have the same content"
-        raise DataError(f"corpus {corpus.name!r}: source and target {same} ({source.path}, {target.path})")
+        raise DataError(
+            f"corpus {corpus.name!r}: source and target have the same content ({source.path}, {target.path})"
+        )
 
 
 def find_layout(corpus: CorpusConfig, source_language: str, target_language: str) -> Layout:
@@ -182,6 +183,8 @@ def split_block(block: Block, layout: Layout) -> RawPairs:
     split = _split_tsv if layout.form == "tsv" else _split_json
     for position, line in enumerate(lines):
         pair = split(line, layout)
+        if pair is None and len(line.encode()) > MAX_LINE_BYTES - 4:
+            pair = (line, line)  # it was cut, so it is not damaged but too long
         if pair is None:
             pairs.damage[position] = "malformed"
         elif position in damaged_lines or _SURROGATE.search(pair[0]) or _SURROGATE.search(pair[1]):

@@ -31,7 +31,7 @@ def make_vocabulary(bench: Bench, train: list[CleanCorpus]) -> tuple[Vocabulary,
     key = hash_json(
         [
             settings.model_dump(mode="json"),
-            content_versions(),
+            content_versions(bench.config.filters),
             [record.files for corpus in train for record in corpus.records],
             [hashlib.sha256(part.is_duplicate).hexdigest() for part in parts],
         ]

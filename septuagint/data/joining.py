@@ -11,7 +11,7 @@ import numpy as np
 from septuagint.config import DataConfig
 from septuagint.data.cleaning import CleanCorpus
 from septuagint.data.corpus import WHOLE_LINES, read_blocks, split_block
-from septuagint.data.files import fsync_folder, written_aside
+from septuagint.data.files import written_aside
 from septuagint.data.filters import FILTERS
 from septuagint.data.manifest import HISTOGRAM_BIN, Corpus, Example, InputFile, OutputFile, Side
 from septuagint.data.parts import PartRecord, SideCount, read_encoded, read_records, total_of
@@ -23,13 +23,20 @@ def join_corpora(
     bench: Bench,
     cleaned: list[CleanCorpus],
     encoded: dict[str, list[PartRecord]],
-    shards: Path,
     id_type: np.dtype,
+    shards_name: str,
 ) -> list[tuple[PlannedCorpus, Corpus]]:
-    """Joins the parts of each corpus into its shards, and describes it."""
+    """Joins the parts of each corpus into its shards, in `work/shards`, and describes it.
+
+    The paths in the result are those that the shards have once their folder is called `shards_name`.
+    """
+    shards = bench.work / "shards"
     shutil.rmtree(shards, ignore_errors=True)
     calls = [
-        (_join_side, (corpus.plan, bench.encoded_folder(corpus.plan), len(corpus.records), side, shards, id_type))
+        (
+            _join_side,
+            (corpus.plan, bench.encoded_folder(corpus.plan), len(corpus.records), side, shards, id_type, shards_name),
+        )
         for corpus in cleaned
         for side in ("source", "target")
     ]
@@ -38,7 +45,6 @@ def join_corpora(
         for name, side, entry in bench.workers.run(calls):
             sides[name, side] = entry
             stage.advance(1)
-    fsync_folder(shards.parent)
     return [
         (corpus.plan, _describe(corpus, encoded[corpus.plan.folder_name], sides, bench.config.data))
         for corpus in cleaned
@@ -46,7 +52,13 @@ def join_corpora(
 
 
 def _join_side(
-    corpus: PlannedCorpus, folder: Path, num_parts: int, side: str, shards: Path, id_type: np.dtype
+    corpus: PlannedCorpus,
+    folder: Path,
+    num_parts: int,
+    side: str,
+    shards: Path,
+    id_type: np.dtype,
+    shards_name: str,
 ) -> tuple[str, str, Side]:
     lengths_histogram = np.zeros(1, np.int64)
     count = SideCount()
@@ -65,7 +77,7 @@ def _join_side(
     target.mkdir(parents=True, exist_ok=True)
     ids, offsets = write_shard(target, side, parts(), id_type)
     text = _write_text(target / f"{side}.txt", corpus, side) if corpus.is_evaluation else None
-    prefix = target.relative_to(shards.parent)
+    prefix = shards_name / target.relative_to(shards)
 
     def inside(file: OutputFile) -> OutputFile:
         return file.model_copy(update={"path": str(prefix / file.path)})

@@ -18,6 +18,10 @@ FORMAT_VERSION = 1
 HISTOGRAM_BIN = 8
 
 
+class ForeignManifestError(DataError):
+    """A manifest that is not ours to replace: another program's, or a later version's."""
+
+
 class Entry(BaseModel):
     """Part of a manifest: frozen, and with no more keys than it says."""
 
@@ -153,12 +157,14 @@ def read_manifest(folder: Path) -> Manifest:
     except (ValueError, RecursionError):
         raise DataError(f"{path}: damaged (not JSON); run `septuagint prepare` again") from None
     if not isinstance(body, dict) or body.get("format") != "septuagint-data":
-        raise DataError(f"{path}: not the manifest of a Septuagint data folder")
+        raise ForeignManifestError(
+            f"{path}: not the manifest of a Septuagint data folder; choose another data.folder, or move it away"
+        )
     version = body.get("version")
     if isinstance(version, int) and version > FORMAT_VERSION:
-        raise DataError(
+        raise ForeignManifestError(
             f"{path}: its format is version {version}, but this program knows versions up to {FORMAT_VERSION}; "
-            "update Septuagint, or prepare the data again"
+            "update Septuagint, or choose another data.folder"
         )
     if hash_json({key: value for key, value in body.items() if key != "sha256"}) != body.get("sha256"):
         raise DataError(f"{path}: damaged (its content does not match its SHA-256); run `septuagint prepare` again")

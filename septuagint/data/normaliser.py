@@ -3,7 +3,8 @@
 It travels with the model by its name: a change of behaviour is a new name. What it does:
 canonical composition (NFC); byte order marks, soft hyphens, direction marks, zero-width and control characters removed;
 every run of white space, with tabs, carriage returns, U+2028 and no-break spaces, becomes one space; none at the ends.
-The joiners U+200C and U+200D stay where a script or an emoji needs them. Nothing else is changed: m² stays m².
+SentencePiece's own sign for a space, U+2581, is one. The joiners U+200C and U+200D stay where a script or an emoji
+needs them. Nothing else is changed: m² stays m².
 """
 
 import re
@@ -28,6 +29,8 @@ _STRAY_JOINER = re.compile(
 
 def normalise(text: str) -> str:
     """One line of text without what nobody sees. Applying it twice changes nothing more."""
+    if "\u2581" in text:
+        text = text.replace("\u2581", " ")
     if not text.isprintable() or "  " in text:
         # isprintable() is false for every control, format and space character but the plain space.
         text = unicodedata.normalize("NFC", _INVISIBLE.sub("", text))

@@ -1,14 +1,19 @@
 """The plan of a preparation: a first look at every input, and whether the data folder already holds the result."""
 
+import contextlib
+import hashlib
+import importlib.metadata
 import os
+import unicodedata
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 
-from septuagint.config import Config, CorpusConfig, DataConfig
+from septuagint.config import Config, CorpusConfig, DataConfig, FilterConfig
 from septuagint.data import manifest as manifests
+from septuagint.data.archives import read_text
 from septuagint.data.corpus import Layout, ScannedFile, check_parallel, find_layout, scan_file
 from septuagint.data.files import Known, hash_file, hash_json, signature
 from septuagint.data.manifest import Corpus, Manifest
@@ -66,13 +71,19 @@ class Bench:
         return self.work / "vocabulary.model"
 
 
+def check_inputs(data: DataConfig) -> None:
+    """Refuses what is not there or cannot be read, before anything is written."""
+    for corpus in (*data.train, *data.valid, *data.test):
+        if corpus.source is not None and corpus.source == corpus.target:
+            raise DataError(f"corpus {corpus.name!r}: source and target are the same file ({corpus.source})")
+        for path in corpus.paths:
+            next(read_text(path, hashlib.sha256()), None)
+
+
 def look_at_inputs(data: DataConfig, known: Known, workers: Workers, report: ProgressReport) -> list[PlannedCorpus]:
     """Looks at every input file before any work is done on one."""
     splits: dict[str, tuple[CorpusConfig, ...]] = {"train": data.train, "valid": data.valid, "test": data.test}
     configs = [(split, corpus) for split, corpora in splits.items() for corpus in corpora]
-    for _, corpus in configs:
-        if corpus.source is not None and corpus.source == corpus.target:
-            raise DataError(f"corpus {corpus.name!r}: source and target are the same file ({corpus.source})")
     scans = _scan(list(dict.fromkeys(path for _, corpus in configs for path in corpus.paths)), known, workers, report)
     planned = []
     for split, corpus in configs:
@@ -87,7 +98,7 @@ def _scan(paths: list[Path], known: Known, workers: Workers, report: ProgressRep
     scans = {}
     for path in paths:
         fact = known.get(path)
-        if fact is not None:
+        if isinstance(fact, dict) and fact.keys() == {"sha256", "num_bytes", "num_lines"}:
             scans[path] = ScannedFile(path=str(path), **fact)
     rest = [path for path in paths if path not in scans]
     if not rest:
@@ -120,23 +131,37 @@ def content_settings(config: Config) -> dict[str, Any]:
     }
 
 
-def content_versions() -> dict[str, str]:
-    return {
+def content_versions(filters: FilterConfig) -> dict[str, str]:
+    """The versions of everything that has a say in the content."""
+    versions = {
         "format": str(manifests.FORMAT_VERSION),
         "revision": str(REVISION),
         "sentencepiece": sentencepiece.__version__,
+        "unicode": unicodedata.unidata_version,
     }
+    if filters.language:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions["heliport"] = importlib.metadata.version("heliport")
+    return versions
 
 
 def fingerprint_of(config: Config, corpora: list[PlannedCorpus]) -> str:
     return hash_json(
-        [[corpus.identity for corpus in corpora], content_settings(config), NORMALISER, content_versions()]
+        [
+            [corpus.identity for corpus in corpora],
+            content_settings(config),
+            NORMALISER,
+            content_versions(config.filters),
+        ]
     )
 
 
 def valid_manifest(folder: Path) -> Manifest | None:
+    """The folder's manifest; None where there is none, or a damaged one of ours."""
     try:
         return manifests.read_manifest(folder)
+    except manifests.ForeignManifestError:
+        raise
     except DataError:
         return None
 
@@ -190,7 +215,7 @@ def say_what_changed(old: Manifest, config: Config, corpora: list[PlannedCorpus]
     for path in before:
         if path not in now:
             report.say(f"no longer used: {os.path.normpath(config.data.folder / path)}")
-    settings_now = _flat({**content_settings(config), "version": content_versions()})
+    settings_now = _flat({**content_settings(config), "version": content_versions(config.filters)})
     settings_before = _flat({**old.settings, "version": old.versions})
     for key in sorted(settings_now.keys() | settings_before.keys()):
         if settings_now.get(key) != settings_before.get(key):

@@ -21,13 +21,14 @@ from pathlib import Path
 from septuagint.config import Config
 from septuagint.data.cleaning import check_some_are_left, clean_corpora, mark_duplicates, warn_of_damage
 from septuagint.data.encoding import check_some_fit, encode_corpora, make_vocabulary
-from septuagint.data.files import Known, copy_file, hash_file
+from septuagint.data.files import Known, copy_file, fsync_folder, hash_file
 from septuagint.data.joining import join_corpora
 from septuagint.data.manifest import Corpus, Manifest, OutputFile, VocabularyEntry, write_manifest
 from septuagint.data.normaliser import NORMALISER
 from septuagint.data.plan import (
     Bench,
     PlannedCorpus,
+    check_inputs,
     content_settings,
     content_versions,
     fingerprint_of,
@@ -39,7 +40,7 @@ from septuagint.data.plan import (
 )
 from septuagint.data.vocabulary import Vocabulary
 from septuagint.data.workers import Workers
-from septuagint.errors import ChangedFileError, UserError, writing_to
+from septuagint.errors import ChangedFileError, StorageError, UserError, writing_to
 from septuagint.progress import ProgressReport
 
 
@@ -61,11 +62,12 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
     start = time.monotonic()
     folder = config.data.folder
     work = folder / "work"
+    check_inputs(config.data)
+    if config.vocabulary.model is not None:
+        Vocabulary.load(config.vocabulary.model)  # a wrong one is refused before any work
     with writing_to(folder):
-        work.mkdir(parents=True, exist_ok=True)
+        _claim(work)
         with _only_one(work / "lock"), Workers(num_workers) as workers:
-            if config.vocabulary.model is not None:
-                Vocabulary.load(config.vocabulary.model)  # a wrong one is refused before any work
             known = Known(work / "known.json", is_trusted=not verify)
             corpora = look_at_inputs(config.data, known, workers, report)
             fingerprint = fingerprint_of(config, corpora)
@@ -82,7 +84,8 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
                     say_what_changed(manifest, config, corpora, report)
                 bench = Bench(config=config, work=work, workers=workers, report=report)
                 with _forgetting_what_was_wrong(known):
-                    manifest = _make(bench, corpora, folder / f"shards-{fingerprint[:8]}", fingerprint)
+                    manifest = _make(bench, corpora, fingerprint)
+                _put_in_place(work, folder / _shards_name(fingerprint))
                 write_manifest(folder, manifest)
                 _remove_what_is_not_used(folder, corpora, fingerprint)
             else:
@@ -93,6 +96,13 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
                 manifest = renamed
             known.save()
     return Prepared(folder=folder, manifest=manifest, is_new=is_new, seconds=time.monotonic() - start)
+
+
+def _claim(work: Path) -> None:
+    """Makes the folder for what can be reused; somebody else's folder of that name is left alone."""
+    if work.is_dir() and any(work.iterdir()) and not (work / "lock").exists():
+        raise StorageError(f"{work}: this folder is not one of ours; choose another data.folder, or move it away")
+    work.mkdir(parents=True, exist_ok=True)
 
 
 @contextlib.contextmanager
@@ -132,7 +142,20 @@ def _remove_leftovers(folder: Path) -> None:
             path.unlink()
 
 
-def _make(bench: Bench, corpora: list[PlannedCorpus], shards: Path, fingerprint: str) -> Manifest:
+def _shards_name(fingerprint: str) -> str:
+    return f"shards-{fingerprint[:8]}"
+
+
+def _put_in_place(work: Path, shards: Path) -> None:
+    """New shards take their name at once; damaged ones of the same name make room first."""
+    if shards.exists():
+        shards.rename(work / "old shards")
+    (work / "shards").rename(shards)
+    shutil.rmtree(work / "old shards", ignore_errors=True)
+    fsync_folder(shards.parent)
+
+
+def _make(bench: Bench, corpora: list[PlannedCorpus], fingerprint: str) -> Manifest:
     cleaned = clean_corpora(bench, corpora)
     warn_of_damage(cleaned, bench.report)
     train = [corpus for corpus in cleaned if not corpus.plan.is_evaluation]
@@ -142,9 +165,9 @@ def _make(bench: Bench, corpora: list[PlannedCorpus], shards: Path, fingerprint:
     vocabulary, message = make_vocabulary(bench, train)
     encoded = encode_corpora(bench, cleaned)
     check_some_fit(encoded, cleaned, bench.config.filters.max_pieces)
-    entries = join_corpora(bench, cleaned, encoded, shards, vocabulary.id_type)
+    entries = join_corpora(bench, cleaned, encoded, vocabulary.id_type, _shards_name(fingerprint))
     settings = bench.config.vocabulary
-    vocabulary_path = shards / "vocabulary.model"
+    vocabulary_path = bench.work / "shards" / "vocabulary.model"
     copy_file(bench.vocabulary_path, vocabulary_path)
 
     def of_split(split: str) -> tuple[Corpus, ...]:
@@ -156,10 +179,10 @@ def _make(bench: Bench, corpora: list[PlannedCorpus], shards: Path, fingerprint:
         target_language=bench.config.data.target_language,
         normaliser=NORMALISER,
         settings=content_settings(bench.config),
-        versions=content_versions(),
+        versions=content_versions(bench.config.filters),
         vocabulary=VocabularyEntry(
             file=OutputFile(
-                path=str(vocabulary_path.relative_to(shards.parent)),
+                path=f"{_shards_name(fingerprint)}/{vocabulary_path.name}",
                 sha256=hash_file(vocabulary_path),
                 bytes=vocabulary_path.stat().st_size,
             ),
@@ -178,10 +201,10 @@ def _make(bench: Bench, corpora: list[PlannedCorpus], shards: Path, fingerprint:
 def _remove_what_is_not_used(folder: Path, corpora: list[PlannedCorpus], fingerprint: str) -> None:
     """After the manifest is in place: shards of before, encoded parts, and cleaned text of corpora that are gone."""
     for path in folder.glob("shards-" + "[0-9a-f]" * 8):
-        if path.name != f"shards-{fingerprint[:8]}":
-            shutil.rmtree(path)
+        if path.name != _shards_name(fingerprint):
+            shutil.rmtree(path, ignore_errors=True)
     shutil.rmtree(folder / "work" / "encoded", ignore_errors=True)
     names = {corpus.folder_name for corpus in corpora}
     for path in (folder / "work" / "clean").iterdir():
         if path.name not in names:
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)

@@ -100,7 +100,8 @@ def has_spaces(language: str) -> bool:
 
 def _scripts_of(language: str) -> list[str]:
     code, *subtags = re.split("[-_]", language)
-    return next((_SUBTAGS[tag] for tag in subtags if tag in _SUBTAGS), _SCRIPTS_OF.get(code, "")).split()
+    named = [_SUBTAGS[tag.title()] for tag in subtags if tag.title() in _SUBTAGS]
+    return (named[0] if named else _SCRIPTS_OF.get(code, "")).split()
 
 
 def is_plain_latin(text: str) -> bool:

@@ -115,7 +115,7 @@ def _corpus_table(manifest: Manifest) -> Table:
         f"tokens {target}",
         "pieces/word",
     ):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for split, corpora in manifest.splits.items():
         for corpus in corpora:
             figures = _corpus_figures(split, corpus, manifest)
@@ -133,14 +133,18 @@ def _cells(lines: int, pairs: int, source: dict[str, Any], target: dict[str, Any
     return [
         f"{lines:,}",
         f"{pairs:,}",
-        f"{source['bytes'] / 1e6:.1f}",
-        f"{target['bytes'] / 1e6:.1f}",
+        _megabytes(source["bytes"]),
+        _megabytes(target["bytes"]),
         _millions(source["tokens"]),
         _millions(target["tokens"]),
         " ".join(
             "–" if side["pieces_per_word"] is None else f"{side['pieces_per_word']:.2f}" for side in (source, target)
         ),
     ]
+
+
+def _megabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:.1f}" if num_bytes >= 1e6 else f"{num_bytes / 1e6:.2f}"
 
 
 def _millions(number: int) -> str:

@@ -250,6 +250,25 @@ def test_an_overlong_line_is_not_called_damaged(tmp_path, monkeypatch):
             assert len(block.source) > limit - 4
 
 
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
+def test_a_row_that_was_cut_is_too_long_and_not_malformed(tmp_path, name):
+    text = "word " * 500_000
+    row = f"{text}\t{text}\n" if name == "a.tsv" else json.dumps({"source": text, "target": text}) + "\n"
+    path = tmp_path / name
+    path.write_text(row)
+    form = path.suffix.removeprefix(".")
+    corpus = corpus_of(tmp_path, **{form: name})
+    layout = (
+        Layout(form="tsv", source_field=1, target_field=2)
+        if form == "tsv"
+        else Layout(form="jsonl", source_field="source", target_field="target")
+    )
+    (block,) = read_blocks(corpus, (scan_file(path),))
+    pairs = split_block(block, layout)
+    assert pairs.damage == {}
+    assert min(len(pairs.sources[0]), len(pairs.targets[0])) > 100_000
+
+
 @pytest.mark.parametrize("kind", ARCHIVES)
 def test_memory_does_not_follow_an_archive_that_expands_a_thousandfold(tmp_path, kind):
     """200 MB of text without a single line feed, from an archive of some kilobytes."""

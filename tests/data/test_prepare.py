@@ -17,7 +17,7 @@ from septuagint.data.manifest import HISTOGRAM_BIN, verify_file
 from septuagint.data.normaliser import normalise
 from septuagint.data.shards import open_shard
 from septuagint.data.vocabulary import Vocabulary
-from septuagint.errors import DataError
+from septuagint.errors import DataError, StorageError
 
 
 @pytest.fixture
@@ -522,6 +522,45 @@ class TestFolder:
         project.prepare()
         assert all(path.read_text() == "x" for path in mine)
         assert len([path for path in project.folder.glob("shards-????????") if path.is_dir()]) == 1
+
+    def test_a_work_folder_of_somebody_else_is_refused_and_left_alone(self, project):
+        project.add_text()
+        mine = project.write(f"{project.settings['data.folder']}/work/clean/mine.txt", "x")
+        with pytest.raises(StorageError, match="not one of ours"):
+            project.prepare()
+        assert mine.read_text() == "x"
+
+    def test_a_manifest_of_somebody_else_or_of_a_later_version_is_refused_and_left_alone(self, project):
+        project.add_text()
+        project.prepare()
+        path = project.folder / "manifest.json"
+        for content in ('{"my": "manifest"}', path.read_text().replace('"version": 1', '"version": 2', 1)):
+            path.write_text(content)
+            with pytest.raises(DataError, match=r"choose another data\.folder"):
+                project.prepare()
+            assert path.read_text() == content
+
+    def test_files_among_the_cleaned_text_do_no_harm(self, project):
+        project.add_text()
+        project.prepare()
+        (project.folder / "work/clean/.DS_Store").write_bytes(b"x")
+        project.settings["filters.max_characters"] = 900
+        assert project.prepare().is_new
+
+    def test_a_refused_preparation_creates_no_folder(self, project):
+        project.add(source="none.en", target="none.de")
+        with pytest.raises(DataError, match="no such file"):
+            project.prepare()
+        assert not project.folder.exists()
+
+    def test_text_of_the_data_folder_itself_can_be_input(self, project, settled):
+        project.add_text()
+        project.add_text("test", 20, seed=9, split="test")
+        prepared = project.prepare()
+        text = prepared.folder / prepared.manifest.test[0].source.text.path
+        project.prepare()  # now its hash is remembered as an output's
+        project.add("test", source=str(text), target=str(text.with_name("target.txt")))
+        assert project.prepare().manifest.test[1].lines == 20
 
     def test_what_a_killed_run_left_behind_is_removed(self, project, content_of):
         """A kill in the middle of a write leaves the file that was written aside."""

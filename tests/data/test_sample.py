@@ -58,4 +58,4 @@ def test_the_draw_is_even(share, seed):
 def test_a_sample_with_too_many_different_words_is_made_smaller(cleaned, monkeypatch):
     monkeypatch.setattr(sample, "MAX_UNIQUE_CHARACTERS", 2000)
     trained = train_vocabulary_on_sample(cleaned, 20_000, VocabularyConfig(size=310))
-    assert Vocabulary(trained.model).size == trained.size == 310
+    assert Vocabulary(trained.model).size == 310

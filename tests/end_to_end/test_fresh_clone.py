@@ -55,6 +55,6 @@ def test_the_wheel_has_the_configurations_and_asks_for_no_torch(tmp_path):
         requirements = [
             line for line in archive.read(metadata).decode().splitlines() if line.startswith("Requires-Dist")
         ]
-    assert {"septuagint/configs/demo.toml", "septuagint/py.typed"} <= set(names)
+    assert {"septuagint/data/demo/demo.toml", "septuagint/py.typed"} <= set(names)
     assert not any(name.startswith("tests") for name in names)
     assert all("extra == 'train'" in line for line in requirements if "torch" in line)

@@ -14,6 +14,7 @@ from random import Random
 from septuagint.data.demo.sentences import frames, sentence_pairs
 from septuagint.data.demo.spaces import pick
 from septuagint.data.demo.statements import Pair
+from septuagint.data.files import write_json, written_aside
 
 FORMAT_VERSION = 1
 """Part of the settings: raise it when the grammar changes, and existing folders are written anew."""
@@ -34,10 +35,10 @@ def write_demo_corpus(
     for split, pairs in split_pairs(sizes, seed).items():
         for column, language in enumerate(LANGUAGES):
             content = "".join(pair[column] + "\n" for pair in pairs).encode()
-            _write(folder / f"{split}.{language}", content)
+            with written_aside(folder / f"{split}.{language}") as file:
+                file.write(content)
             digests[f"{split}.{language}"] = hashlib.sha256(content).hexdigest()
-    record = json.dumps({"settings": settings, "sha256": digests}, indent=2) + "\n"
-    _write(folder / "demo.json", record.encode())
+    write_json(folder / "demo.json", {"settings": settings, "sha256": digests})
 
 
 def generate_pairs(seed: int) -> Iterator[Pair]:
@@ -104,9 +105,3 @@ def _is_complete(folder: Path, settings: dict[str, int]) -> bool:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # Missing or damaged: both are cured by writing everything again.
         return False
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(content)
-    temporary.replace(path)

@@ -13,6 +13,6 @@ def install_demo(folder: Path) -> Path:
     with writing_to(folder):
         if not config.exists():
             config.parent.mkdir(parents=True, exist_ok=True)
-            config.write_bytes(files("septuagint").joinpath("configs", "demo.toml").read_bytes())
+            config.write_bytes(files("septuagint.data.demo").joinpath("demo.toml").read_bytes())
         write_demo_corpus(folder / "data" / "demo")
     return config
