@@ -113,7 +113,7 @@ def test_the_users_mistake_exits_2_without_a_traceback(config):
 
 def test_a_result_that_cannot_be_written_is_told(config):
     septuagint("prepare", config, "--quiet")
-    command = [sys.executable, "-m", "septuagint.cli", "prepare", str(config), "--json"]
+    command = [sys.executable, "-m", "septuagint.cli", "prepare", str(config), "--json", "--quiet"]
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert result.returncode == 2
