@@ -121,6 +121,9 @@ def main() -> NoReturn:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
+    # A second signal ends the program at once, wherever it is.
+    for again in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(again, signal.SIG_DFL)
     raise Stopped(number)
 
 
