@@ -525,7 +525,7 @@ class TestFolder:
 
     def test_a_work_folder_of_somebody_else_is_refused_and_left_alone(self, project):
         project.add_text()
-        mine = project.write(f"{project.settings['data.folder']}/work/clean/mine.txt", "x")
+        mine = project.write(str(project.folder / "work" / "clean" / "mine.txt"), "x")
         with pytest.raises(StorageError, match="not one of ours"):
             project.prepare()
         assert mine.read_text() == "x"
