@@ -2,11 +2,10 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from septuagint.data.cleaning import CleanCorpus
-from septuagint.data.files import copy_file, hash_json, read_object, write_json, written_aside
+from septuagint.data.files import copy_file, hash_file, hash_json, read_object, write_json, written_aside
 from septuagint.data.parts import EncodeJob, PartRecord, encode_part, encoded_key, read_record, read_records
 from septuagint.data.plan import Bench, content_versions
 from septuagint.data.sample import SampledPart, train_vocabulary_on_sample
@@ -38,7 +37,8 @@ def make_vocabulary(bench: Bench, train: list[CleanCorpus]) -> tuple[Vocabulary,
     )
     record_path = bench.work / "vocabulary.json"
     record = read_object(record_path)
-    if record.get("key") != key or record.get("sha256") != _sha256_or_none(bench.vocabulary_path):
+    is_there = bench.vocabulary_path.is_file() and record.get("sha256") == hash_file(bench.vocabulary_path)
+    if record.get("key") != key or not is_there:
         num_characters = sum(part.num_characters for corpus in train for part in corpus.records)
         with bench.report.stage("vocabulary", None, ""):
             (trained,) = bench.workers.run([(train_vocabulary_on_sample, (parts, num_characters, settings))])
@@ -53,7 +53,7 @@ def make_vocabulary(bench: Bench, train: list[CleanCorpus]) -> tuple[Vocabulary,
 
 def encode_corpora(bench: Bench, cleaned: list[CleanCorpus]) -> dict[str, list[PartRecord]]:
     """The records of every corpus's encoded parts, by its folder's name."""
-    vocabulary_sha256 = _sha256_or_none(bench.vocabulary_path) or ""
+    vocabulary_sha256 = hash_file(bench.vocabulary_path)
 
     def calls(corpus: CleanCorpus) -> Iterator[tuple[Callable[..., int], tuple[Any, ...]]]:
         max_pieces = 0 if corpus.plan.is_evaluation else bench.config.filters.max_pieces
@@ -87,10 +87,3 @@ def check_some_fit(encoded: dict[str, list[PartRecord]], cleaned: list[CleanCorp
     raise DataError(
         f"no training pairs are left: all have more than filters.max_pieces = {max_pieces} pieces a side; raise it"
     )
-
-
-def _sha256_or_none(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None
