@@ -25,12 +25,12 @@ format: $(READY)
 	$(VENV) -m ruff check --fix .
 
 # The stamp is written last: an interrupted installation is taken up again.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt Makefile
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Septuagint needs Python 3.11 or newer")'
 	test -x $(VENV) || $(PYTHON) -m venv .venv
 	$(VENV) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt hatchling editables
 	$(VENV) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation \
-		--editable '.[corpora,dev]'
+		--editable '.[train,corpora,dev]'
 	touch $(READY)
 
 pins:  ## constraints.txt anew, from the newest versions that fit together

@@ -178,30 +178,136 @@ class VocabularyConfig(Section):
     """Use this SentencePiece model instead of training one."""
 
 
+_VASWANI = {"norm": "layer", "positions": "sinusoidal", "feedforward": "relu"}
+_MODERN = {"norm": "rms", "positions": "rotary", "feedforward": "swiglu"}
+_SIX_AND_SIX = {"num_encoder_layers": 6, "num_decoder_layers": 6}
+_NORMAL = {"width": 512, "num_heads": 8, "dropout": 0.1}
+_BIG = {"width": 1024, "num_heads": 16, "dropout": 0.3}
+PRESETS: dict[str, dict[str, Any]] = {
+    "base": {**_VASWANI, **_SIX_AND_SIX, **_NORMAL, "feedforward_width": 2048},
+    "big": {**_VASWANI, **_SIX_AND_SIX, **_BIG, "feedforward_width": 4096},
+    # SwiGLU has three matrices where ReLU has two: two thirds of the width, rounded up to whole GPU tiles.
+    "modern": {**_MODERN, **_SIX_AND_SIX, **_NORMAL, "feedforward_width": 1408},
+    "modern-big": {**_MODERN, **_SIX_AND_SIX, **_BIG, "feedforward_width": 2816},
+    "fast": {**_MODERN, **_NORMAL, "num_encoder_layers": 12, "num_decoder_layers": 2, "feedforward_width": 1408},
+}
+
+
 class ModelConfig(Section):
-    """The network."""
+    """The network: a preset, and any of its fields set beside it."""
 
     preset: Literal["base", "big", "modern", "modern-big", "fast"] = "base"
-    """Name of a preset."""
+    """`base` and `big` as published in 2017; `modern` and `modern-big` of the same sizes; `fast` for quick decoding."""
+    width: PositiveInt
+    """Numbers that stand for one token throughout the network."""
+    num_heads: PositiveInt
+    """Attention heads; each has width / num_heads numbers."""
+    feedforward_width: PositiveInt
+    """Numbers in the middle of a feed-forward block."""
+    num_encoder_layers: PositiveInt
+    """Layers that read the source."""
+    num_decoder_layers: PositiveInt
+    """Layers that write the target."""
+    norm: Literal["layer", "rms"]
+    """LayerNorm, with biases in every linear map; or RMSNorm, without."""
+    positions: Literal["sinusoidal", "rotary"]
+    """How the network knows the order of the tokens: added to the embeddings, or turned into queries and keys."""
+    feedforward: Literal["relu", "swiglu"]
+    """The feed-forward block."""
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    """Share of numbers set to zero in training, after the embeddings and after each block."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        preset = values.get("preset", "base")
+        return {**PRESETS.get(preset, PRESETS["base"]), **values} if isinstance(preset, str) else values
+
+    @model_validator(mode="after")
+    def _divides_evenly(self) -> Self:
+        if self.width % (2 * self.num_heads):
+            raise ValueError(
+                f"width = {self.width} must be a multiple of twice num_heads = {self.num_heads}: "
+                "every head has the same, even number of numbers"
+            )
+        return self
 
 
 class TrainingConfig(Section):
-    """How long to train, on how much at a time."""
+    """How long to train, on how much at a time, and what to keep an eye on."""
 
     max_steps: PositiveInt = 50_000
     """Optimizer updates in the whole run."""
+    max_hours: PositiveFloat | None = None
+    """Stop after this many hours of training, all attempts together, if that comes first."""
     tokens_per_step: PositiveInt = 32_768
-    """Target tokens of the whole world per update."""
+    """Target tokens of the whole world per update; a multiple of microbatch_tokens."""
     microbatch_tokens: PositiveInt = 8192
-    """Target budget of one pack."""
+    """Target budget of one pack; the source budget follows from the text. Decides how much memory is needed."""
     validate_every: PositiveInt = 2000
     """Steps between validations."""
     checkpoint_every: PositiveInt = 1000
     """Steps between checkpoints."""
     log_every: PositiveInt = 100
     """Steps between lines of the log."""
+    sample_every: PositiveInt = 1000
+    """Steps between sample translations."""
     seed: NonNegativeInt = 1
     """Decides the weights at the start, the order of the data and dropout."""
+    schedule: Literal["inverse_sqrt", "cosine", "constant"] = "inverse_sqrt"
+    """What the learning rate does after its linear warm-up."""
+    learning_rate: PositiveFloat | None = None
+    """Its peak, at the end of the warm-up; 2 / sqrt(width * warmup_steps) when not given, as in the reference runs."""
+    warmup_steps: PositiveInt = 8000
+    """Steps until the peak."""
+    decay_steps: PositiveInt | None = None
+    """For `cosine`: the step at which the learning rate has fallen to a hundredth of its peak."""
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Share of the probability that is spread over the whole vocabulary."""
+    weight_decay: NonNegativeFloat = 0.0
+    """How much matrices shrink per step, times the learning rate."""
+    adam_betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.98)
+    """Memory of the optimizer: of the gradient, and of its square."""
+    max_gradient_norm: NonNegativeFloat = 1.0
+    """Longer gradients are shortened to this; 0 for never."""
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
+    """`auto`: bf16 on GPUs that have it, fp16 with a dynamic loss scale on older ones, fp32 on CPUs."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Let torch.compile make the step faster, at the cost of a slow start; `auto`: on GPUs."""
+    ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Translate with an exponential moving average of the weights that forgets this slowly, such as 0.999."""
+    average_checkpoints: Annotated[int, Field(ge=0, le=5)] = 5
+    """At the end, try the mean of the weights of this many last checkpoints; 0 for not."""
+    best_metric: Literal["bleu", "chrf", "loss"] = "bleu"
+    """What decides which checkpoint is the best."""
+    patience: PositiveInt | None = None
+    """Stop after this many validations in a row without a better one."""
+    init_from: ConfigPath | None = None
+    """Start from the weights of this run or checkpoint folder instead of random ones."""
+    mirror: ConfigPath | None = None
+    """Copy log, events and best weights here at each checkpoint, for machines that will be cancelled."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        budget, total = self.microbatch_tokens, self.tokens_per_step
+        if total % budget:
+            near = sorted({max(1, total // budget) * budget, -(-total // budget) * budget})
+            raise ValueError(
+                f"tokens_per_step = {total} must be a multiple of microbatch_tokens = {budget}, such as "
+                f"{' or '.join(map(str, near))}"
+            )
+        if (self.schedule == "cosine") != (self.decay_steps is not None):
+            raise ValueError('`decay_steps` belongs to schedule = "cosine", which needs to know where it ends')
+        if self.decay_steps is not None and self.decay_steps <= self.warmup_steps:
+            raise ValueError(f"decay_steps = {self.decay_steps} must be more than warmup_steps = {self.warmup_steps}")
+        return self
+
+    @property
+    def num_microbatches(self) -> int:
+        """Packs of the whole world per update."""
+        return self.tokens_per_step // self.microbatch_tokens
 
 
 class CostConfig(Section):
@@ -219,7 +325,7 @@ class Config(Section):
     data: DataConfig
     filters: FilterConfig = FilterConfig()
     vocabulary: VocabularyConfig = VocabularyConfig()
-    model: ModelConfig = ModelConfig()
+    model: ModelConfig = ModelConfig.model_validate({})
     training: TrainingConfig = TrainingConfig()
     cost: CostConfig = CostConfig()
 
