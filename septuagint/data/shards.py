@@ -5,42 +5,17 @@
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from septuagint.data.files import fsync_folder, written_aside
 from septuagint.data.manifest import OutputFile, Side
+from septuagint.data.sentences import Sentences
 from septuagint.errors import DataError
 
 OFFSET_TYPE = np.dtype("<i8")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shard:
-    """The sentences of one side, mapped from disk."""
-
-    ids: np.ndarray
-    offsets: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        """The ids of one sentence, EOS included. Counts from 0; no negative numbers."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"sentence {index} of {len(self)}")
-        return self.ids[self.offsets[index] : self.offsets[index + 1]]
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[index] for index in range(len(self)))
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each sentence."""
-        return np.diff(self.offsets)
 
 
 def write_shard(
@@ -74,13 +49,13 @@ def write_shard(
     )
 
 
-def open_shard(folder: Path, side: Side, id_type: str) -> Shard:
+def open_shard(folder: Path, side: Side, id_type: str) -> Sentences:
     """Maps one side of a corpus from a data folder. Sizes are checked here, contents by `manifest.verify_file`."""
     ids = _map(folder, side.ids, np.dtype(id_type))
     offsets = _map(folder, side.offsets, OFFSET_TYPE)
     if len(offsets) == 0 or offsets[-1] != len(ids):
         raise DataError(f"{folder / side.offsets.path}: does not fit its ids; run `septuagint prepare` again")
-    return Shard(ids=ids, offsets=offsets)
+    return Sentences(ids=ids, offsets=offsets)
 
 
 def _map(folder: Path, file: OutputFile, dtype: np.dtype) -> np.ndarray:
