@@ -5,6 +5,7 @@ traceback; 1: ours; 128 + n: stopped by signal n. Heavy imports happen inside th
 """
 
 import errno
+import importlib.util
 import json
 import os
 import signal
@@ -12,12 +13,16 @@ import sys
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from septuagint import __version__
 from septuagint.errors import UserError
+
+if TYPE_CHECKING:
+    from septuagint.data.prepare import Prepared
+    from septuagint.training.train import Outcome
 
 app = typer.Typer(
     name="septuagint",
@@ -34,6 +39,10 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a value, such as vocabulary.size=8000. Repeatable."),
 ]
 WorkersOption = Annotated[int | None, typer.Option(min=1, max=1024, help="Processes to use; all cores by default.")]
+RunOption = Annotated[
+    Path | None,
+    typer.Option("--run", metavar="DIR", help="Run folder; runs/<name of the configuration> by default."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 
@@ -54,14 +63,31 @@ def program(version: Annotated[bool, typer.Option("--version", help="Show the ve
 
 
 @app.command()
-def demo(workers: WorkersOption = None, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """Generate the demo corpus, English and German, and prepare it."""
+def demo(
+    workers: Annotated[int | None, typer.Option(min=1, max=1024, help="Processes that prepare the text.")] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Everything in one go on a small corpus of its own: prepare it, train, translate and score unseen text."""
     from septuagint.data.demo.install import install_demo
     from septuagint.progress import ProgressReport
 
+    _need_extra("train")
     with ProgressReport(is_quiet=quiet) as report, report.stage("generating", None, ""):
-        config = install_demo(Path())
-    _prepare(config, [], workers, as_json, quiet, verify=False, examples=False)
+        path = install_demo(Path())
+    prepared = _prepare(path, [], workers, quiet, verify=False)
+    outcome = _train(path, None, [], quiet)
+    _exit_by_signal(outcome)
+    from septuagint.config_file import load_config
+    from septuagint.training.evaluation import score_test_sets
+    from septuagint.training.summary import print_demo, summarise_demo
+
+    with ProgressReport(is_quiet=quiet) as report:
+        results = score_test_sets(load_config(path), outcome.run, report)
+    if as_json:
+        _print_json(summarise_demo(prepared, outcome, results))
+    else:
+        print_demo(prepared, outcome, results)
 
 
 @app.command()
@@ -76,8 +102,35 @@ def prepare(
     quiet: QuietOption = False,
 ) -> None:
     """Turn parallel text into a verified data folder. Run it again to go on or to check that nothing changed."""
+    from septuagint.data.summary import print_summary, summarise
+
     overrides = [*(set_values or []), *(["data.strict=true"] if strict else [])]
-    _prepare(config, overrides, workers, as_json, quiet, verify=verify, examples=examples)
+    prepared = _prepare(config, overrides, workers, quiet, verify=verify)
+    if as_json:
+        _print_json(summarise(prepared))
+    else:
+        from rich.console import Console
+
+        print_summary(prepared, Console(), show_examples=examples)
+
+
+@app.command()
+def train(
+    config: ConfigArgument,
+    run: RunOption = None,
+    set_values: SetOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Train a model on a prepared data folder. Run it again to go on where it stopped."""
+    outcome = _train(config, run, set_values or [], quiet)
+    from septuagint.training.summary import print_outcome, summarise_outcome
+
+    if as_json:
+        _print_json(summarise_outcome(outcome))
+    else:
+        print_outcome(outcome)
+    _exit_by_signal(outcome)
 
 
 @app.command()
@@ -127,24 +180,41 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise Stopped(number)
 
 
-def _prepare(
-    path: Path, overrides: list[str], workers: int | None, as_json: bool, quiet: bool, *, verify: bool, examples: bool
-) -> None:
-    from rich.console import Console
-
+def _prepare(path: Path, overrides: list[str], workers: int | None, quiet: bool, *, verify: bool) -> "Prepared":
     from septuagint.config_file import load_config
     from septuagint.data.prepare import prepare
-    from septuagint.data.summary import print_summary, summarise
     from septuagint.data.workers import available_cores
     from septuagint.progress import ProgressReport
 
     config = load_config(path, overrides)
     with ProgressReport(is_quiet=quiet) as report:
-        prepared = prepare(config, num_workers=workers or available_cores(), report=report, verify=verify)
-    if as_json:
-        _print_json(summarise(prepared))
-    else:
-        print_summary(prepared, Console(), show_examples=examples)
+        return prepare(config, num_workers=workers or available_cores(), report=report, verify=verify)
+
+
+def _train(path: Path, run: Path | None, overrides: list[str], quiet: bool) -> "Outcome":
+    from septuagint.config_file import load_config
+
+    config = load_config(path, overrides)
+    _need_extra("train")
+    from septuagint.training.train import train
+
+    run_path = run or Path("runs") / path.stem
+    return train(config, config_path=path, run_path=run_path, overrides=overrides, is_quiet=quiet)
+
+
+def _exit_by_signal(outcome: "Outcome") -> None:
+    from septuagint.training.signals import exit_code
+
+    if outcome.received is not None:
+        raise typer.Exit(exit_code(outcome.received))
+
+
+def _need_extra(name: str) -> None:
+    """Says how to install what a verb needs beyond the base."""
+    modules = {"train": ("torch", "safetensors", "sacrebleu")}[name]
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    if missing:
+        raise UserError(f"{', '.join(missing)} is not installed; this needs: pip install 'septuagint[{name}]'")
 
 
 def _print_json(value: object) -> None:

@@ -26,6 +26,10 @@ class StorageError(UserError):
     """A folder cannot be written: full, read-only, or not ours."""
 
 
+class CheckpointError(UserError):
+    """A checkpoint is damaged, incomplete, or not one of ours."""
+
+
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
     """Turns what the operating system says about a failed write into a StorageError with a cure.

@@ -9,28 +9,22 @@ ROOT = Path(septuagint.__file__).parent
 
 # From the bottom to the top. A module imports from its own layer and from those before it.
 LAYERS = [
-    {"__init__", "errors", "config", "config_file", "data.__init__"},
-    {"data.normaliser", "data.scripts", "data.filters", "data.vocabulary"},
-    {
-        "data.files",
-        "data.archives",
-        "data.corpus",
-        "data.duplicates",
-        "data.manifest",
-        "data.shards",
-        "data.parts",
-        "data.sample",
-    },
-    {
-        "progress",
-        "data.workers",
-        "data.plan",
-        "data.cleaning",
-        "data.encoding",
-        "data.joining",
-        "data.prepare",
-        "data.summary",
-    },
+    set("__init__ errors config config_file batch world telemetry.events".split())
+    | set("data.__init__ model.__init__ training.__init__ inference.__init__ telemetry.__init__".split()),
+    # core: values in, values out
+    set("data.normaliser data.scripts data.filters data.vocabulary data.sentences data.order data.packing".split())
+    | set("model.attention model.dropout model.loss model.transformer inference.greedy inference.scoring".split())
+    | set("training.optimizer training.precision training.step training.meter training.memory".split())
+    | {"telemetry.wording"},
+    # stages: they own files
+    set("data.files data.archives data.corpus data.duplicates data.manifest data.shards data.parts data.sample".split())
+    | set("training.checkpoint_files training.checkpoint training.retention training.run_folder".split())
+    | {"telemetry.tensorboard"},
+    # services: they own time, processes and threads
+    set("progress data.workers data.plan data.cleaning data.encoding data.joining data.prepare data.summary".split())
+    | set("data.dataset data.loader telemetry.console".split())
+    | set("training.validation training.state training.signals training.checkpoint_writer".split())
+    | set("training.loop training.train training.evaluation training.summary".split()),
     {"cli"},
 ]
 # The demo's grammar is a world of its own; nothing but its installation is known outside.

@@ -1,0 +1,36 @@
+"""Signals: the step in hand is finished and saved before the program leaves; a second signal does not wait."""
+
+import signal
+from types import FrameType, TracebackType
+from typing import Self
+
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+
+class Signals:
+    """Takes note of the first signal while it is open. SIGUSR1 is what batch systems send before their time is up."""
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Self:
+        for number in _HANDLED:
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal.signal itself gave us
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = signal.Signals(number)
+        for again in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(again, signal.SIG_DFL)
+
+
+def exit_code(received: signal.Signals) -> int:
+    """What the shell is told: 130 for SIGINT, 143 for SIGTERM, 0 for SIGUSR1, after which the job is to be put back."""
+    return 0 if received == signal.SIGUSR1 else 128 + received
