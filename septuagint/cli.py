@@ -1,7 +1,8 @@
 """The command line: each verb reads its arguments, calls one function and prints.
 
 Results go to standard output, everything else to standard error. Exit 0: good; 2: the user's mistake, told without a
-traceback; 1: ours; 128 + n: stopped by signal n. Heavy imports happen inside the verbs, so that --help comes at once.
+traceback; 1: ours; 128 + n: stopped by signal n (but 0 for SIGUSR1). Heavy imports happen inside the verbs, so that
+--help comes at once.
 """
 
 import errno
@@ -13,7 +14,7 @@ import sys
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
@@ -36,12 +37,12 @@ app = typer.Typer(
 ConfigArgument = Annotated[Path, typer.Argument(metavar="CONFIG", help="Configuration file (TOML).")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a value, such as vocabulary.size=8000. Repeatable."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a value, such as training.max_steps=200. Repeatable."),
 ]
 WorkersOption = Annotated[int | None, typer.Option(min=1, max=1024, help="Processes to use; all cores by default.")]
 RunOption = Annotated[
     Path | None,
-    typer.Option("--run", metavar="DIR", help="Run folder; runs/<name of the configuration> by default."),
+    typer.Option("--run", metavar="DIR", help="Run folder; runs/<name of CONFIG> in the current folder by default."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
@@ -68,7 +69,11 @@ def demo(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Everything in one go on a small corpus of its own: prepare it, train, translate and score unseen text."""
+    """See everything at work on a small corpus, in two minutes.
+
+    Writes the corpus, prepares it, trains, and translates sentences that training never saw. Everything lies in
+    configs/, data/ and runs/ of the current folder.
+    """
     from septuagint.data.demo.install import install_demo
     from septuagint.progress import ProgressReport
 
@@ -122,7 +127,10 @@ def train(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Train a model on a prepared data folder. Run it again to go on where it stopped."""
+    """Train on a prepared data folder; run it again to go on.
+
+    Uses the first GPU, or else the CPU. Ctrl-C finishes the step and saves.
+    """
     outcome = _train(config, run, set_values or [], quiet)
     from septuagint.training.summary import print_outcome, summarise_outcome
 
@@ -149,6 +157,7 @@ def main() -> NoReturn:
     """The entry point of the command `septuagint`."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
+    sys.stderr = sys.stderr or _nowhere()  # a shell may have closed it
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names and sentences that a terminal cannot show
@@ -161,16 +170,31 @@ def main() -> NoReturn:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        print(f"error: the result could not be written: {error.strerror}", file=sys.stderr)
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115  # or Python tries again on its way out
+        _tell(f"error: the result could not be written: {error.strerror}")
+        sys.stdout = _nowhere()
         sys.exit(2)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _tell(f"error: {error}")
         sys.exit(2)
     except Stopped as stopped:
-        print("\nstopped; run the same command again to go on", file=sys.stderr)
-        sys.exit(128 + stopped.number)
+        from septuagint.training.signals import exit_code
+
+        _tell("\nstopped; run the same command again to go on")
+        sys.exit(exit_code(signal.Signals(stopped.number)))
     sys.exit(0)
+
+
+def _tell(message: str) -> None:
+    """On standard error, if it can be written."""
+    try:
+        print(message, file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = _nowhere()
+
+
+def _nowhere() -> TextIO:
+    """Instead of a stream that cannot be written: Python tries again on its way out, and takes that for an error."""
+    return Path(os.devnull).open("w")
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -196,6 +220,7 @@ def _train(path: Path, run: Path | None, overrides: list[str], quiet: bool) -> "
 
     config = load_config(path, overrides)
     _need_extra("train")
+    signal.signal(signal.SIGUSR1, _stop)  # until there is something to save: see `training.signals`
     from septuagint.training.train import train
 
     run_path = run or Path("runs") / path.stem

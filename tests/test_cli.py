@@ -120,6 +120,12 @@ def test_a_result_that_cannot_be_written_is_told(config):
     assert result.stderr == "error: the result could not be written: No space left on device\n"
 
 
+def test_a_mistake_is_a_mistake_even_where_it_cannot_be_told(config):
+    command = [sys.executable, "-m", "septuagint.cli", "prepare", str(config), "--set", "vocabulary.siez=1"]
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run(command, stderr=full, check=False).returncode == 2
+
+
 def test_what_a_terminal_cannot_show_is_escaped(config):
     command = [sys.executable, "-m", "septuagint.cli", "config", str(config), "--set", "data.folder=日本"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}

@@ -7,9 +7,6 @@ through scaled_dot_product_attention, and come back packed. `reference_attention
 T queries, S keys, H heads, D numbers per head, P padded positions.
 """
 
-import functools
-import importlib.util
-import inspect
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention.varlen import varlen_attn
 
 from septuagint.batch import PackedBatch
 
@@ -33,7 +31,7 @@ class PaddedSide:
 
     gather_P: Tensor  # the token at each padded position; a neighbour of the same sentence where there is none
     place_T: Tensor  # the padded position of each token
-    groups: tuple[tuple[int, int, int], ...]  # (first position, sentences, padded length)
+    groups: tuple[tuple[int, int], ...]  # (sentences, padded length)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,9 +68,7 @@ def choose_backend(device: torch.device, dtype: torch.dtype, head_width: int) ->
     """The faster backend that this device can run."""
     if device.type != "cuda" or dtype not in (torch.float16, torch.bfloat16) or head_width % 8 or head_width > 256:
         return "padded"
-    if torch.cuda.get_device_capability(device) < (8, 0) or not importlib.util.find_spec("torch.nn.attention.varlen"):
-        return "padded"
-    return "varlen"
+    return "varlen" if torch.cuda.get_device_capability(device) >= (8, 0) else "padded"
 
 
 def make_layout(batch: PackedBatch, backend: Backend, max_length: int) -> Layout:
@@ -139,8 +135,6 @@ def reference_attention(query_THD: Tensor, key_SHD: Tensor, value_SHD: Tensor, r
 
 
 def _varlen_attention(query_THD: Tensor, key_SHD: Tensor, value_SHD: Tensor, relation: Relation) -> Tensor:
-    from torch.nn.attention.varlen import varlen_attn
-
     result_THD = varlen_attn(
         query_THD,
         key_SHD,
@@ -149,20 +143,10 @@ def _varlen_attention(query_THD: Tensor, key_SHD: Tensor, value_SHD: Tensor, rel
         relation.key_offsets,
         relation.max_query_length,
         relation.max_key_length,
-        **_varlen_arguments(relation.is_causal),
+        window_size=(-1, 0) if relation.is_causal else (-1, -1),  # how far back and ahead a token sees; -1: all
     )
     assert isinstance(result_THD, Tensor)  # a tuple only where more was asked for
     return result_THD
-
-
-@functools.cache
-def _varlen_arguments(is_causal: bool) -> dict[str, Any]:
-    """How this version of torch is told that a token does not see the ones after it."""
-    from torch.nn.attention.varlen import varlen_attn
-
-    if "is_causal" in inspect.signature(varlen_attn).parameters:
-        return {"is_causal": is_causal}
-    return {"window_size": (-1, 0)} if is_causal else {}
 
 
 # Groups differ from batch to batch; compiled code has one shape for the whole run.
@@ -170,28 +154,24 @@ def _varlen_arguments(is_causal: bool) -> dict[str, Any]:
 def _padded_attention(
     query_THD: Tensor, key_SHD: Tensor, value_SHD: Tensor, padding: Padding, is_causal: bool
 ) -> Tensor:
-    heads = query_THD.shape[1:]
-    query_PHD = _pad_tokens(query_THD, padding.queries)
-    key_PHD, value_PHD = _pad_tokens(key_SHD, padding.keys), _pad_tokens(value_SHD, padding.keys)
+    queries = _pad_tokens(query_THD, padding.queries)
+    keys, values = _pad_tokens(key_SHD, padding.keys), _pad_tokens(value_SHD, padding.keys)
     results = []
-    for query_group, key_group, mask in zip(padding.queries.groups, padding.keys.groups, padding.masks, strict=True):
-        query_BHTD, key_BHSD, value_BHSD = (
-            x[first : first + count * length].view(count, length, *heads).transpose(1, 2)
-            for x, (first, count, length) in (
-                (query_PHD, query_group), (key_PHD, key_group), (value_PHD, key_group),
-            )
-        )  # fmt: skip
+    for query_BHTD, key_BHSD, value_BHSD, mask in zip(queries, keys, values, padding.masks, strict=True):
         result_BHTD = F.scaled_dot_product_attention(
             query_BHTD, key_BHSD, value_BHSD, attn_mask=mask, is_causal=is_causal
         )
-        results.append(result_BHTD.transpose(1, 2).reshape(-1, *heads))
+        results.append(result_BHTD.transpose(1, 2).reshape(-1, *query_THD.shape[1:]))
     result_THD: Tensor = _Unpad.apply(torch.cat(results), padding.queries)  # type: ignore[no-untyped-call]  # as below
     return result_THD
 
 
-def _pad_tokens(x_T: Tensor, side: PaddedSide) -> Tensor:
-    x_P: Tensor = _Pad.apply(x_T, side)  # type: ignore[no-untyped-call]  # torch does not type it
-    return x_P
+def _pad_tokens(x_THD: Tensor, side: PaddedSide) -> list[Tensor]:
+    """The groups, each (sentences, heads, length, numbers)."""
+    x_PHD: Tensor = _Pad.apply(x_THD, side)  # type: ignore[no-untyped-call]  # torch does not type it
+    # Split, not sliced: the gradient of a slice is as large as what it was cut from, for every group anew.
+    parts = torch.split(x_PHD, [count * length for count, length in side.groups])
+    return [part.view(*group, *x_THD.shape[1:]).transpose(1, 2) for part, group in zip(parts, side.groups, strict=True)]
 
 
 class _Pad(torch.autograd.Function):
@@ -235,7 +215,7 @@ def _pad(starts: np.ndarray, groups: list[np.ndarray], device: torch.device) -> 
     num_tokens = int(starts[-1])
     gathered: list[np.ndarray] = []
     place = np.zeros(num_tokens, np.int64)
-    shapes: list[tuple[int, int, int]] = []
+    shapes: list[tuple[int, int]] = []
     first = 0
     for group in groups:
         begins, lengths = starts[group], starts[group + 1] - starts[group]
@@ -246,7 +226,7 @@ def _pad(starts: np.ndarray, groups: list[np.ndarray], device: torch.device) -> 
         is_real = steps < lengths[:, None]
         positions = first + np.arange(len(group) * longest).reshape(len(group), longest)
         place[tokens[is_real]] = positions[is_real]
-        shapes.append((first, len(group), longest))
+        shapes.append((len(group), longest))
         first += len(group) * longest
     return PaddedSide(
         gather_P=torch.from_numpy(np.concatenate(gathered)).to(device),

@@ -70,8 +70,12 @@ class _TokenLoss(torch.autograd.Function):
             gradient = gradient.scatter_add_(-1, index, gradient.new_full((), label_smoothing - 1).expand_as(index))
             gradient = gradient.mul_(scale[:, None]).to(hidden.dtype)
             hidden_gradients.append(gradient @ output_VD)
-            product = (gradient.T @ hidden).to(embeddings_VD.dtype)
-            embeddings_gradient_VD = product if embeddings_gradient_VD is None else embeddings_gradient_VD + product
+            if embeddings_gradient_VD is None:
+                embeddings_gradient_VD = (gradient.T @ hidden).to(embeddings_VD.dtype)
+            elif hidden.dtype == embeddings_VD.dtype:
+                embeddings_gradient_VD.addmm_(gradient.T, hidden)  # a pass over the matrix less than + has
+            else:
+                embeddings_gradient_VD += gradient.T @ hidden
         if with_gradient:
             assert embeddings_gradient_VD is not None
             ctx.save_for_backward(torch.cat(hidden_gradients), embeddings_gradient_VD)

@@ -3,7 +3,9 @@
 Every line has `time` (Unix seconds), `event` (its kind) and `attempt` (counted from 1: how often the run was started).
 An attempt begins with its `attempt` event. The kinds, and their fields beside these three:
 
-- `attempt`: start_step, max_steps, device, precision, num_parameters, num_threads, world_size, best_bleu (so far)
+- `attempt`: start_step, max_steps, device, precision, attention (backend), is_compiled, num_parameters, num_threads,
+  world_size, learning_rate (its formula), source_budget, target_budget (tokens of a pack), num_microbatches (of a step),
+  num_train_pairs (of an epoch), best_bleu (so far)
 - `train`, every `log_every` steps, means since the one before: step, epochs, loss_nats_per_token, learning_rate,
   gradient_norm, seconds_per_step, target_tokens_per_second, source_tokens_per_second, fill_target, fill_source,
   skipped_steps (in all), loss_scale, data_wait_seconds_per_step, eta_seconds
@@ -197,21 +199,25 @@ def latest(events: Iterable[Event]) -> list[Event]:
     same kind at the same step. Events without a step are all kept, and so is the order.
     """
     events = list(events)
-    newest: dict[tuple[str, int], int] = {}
+
+    def place(event: Event) -> tuple[str, int, str | None]:
+        # The average of checkpoints is validated at the step where the current weights were.
+        return event["event"], event["step"], event.get("weights")
+
+    newest: dict[tuple[str, int, str | None], int] = {}
     starts: dict[int, int] = {}
     for event in events:
         if isinstance(start := event.get("start_step"), int):
             starts[event["attempt"]] = start
-        if isinstance(step := event.get("step"), int):
-            place = (event["event"], step)
-            newest[place] = max(newest.get(place, 0), event["attempt"])
+        if isinstance(event.get("step"), int):
+            newest[place(event)] = max(newest.get(place(event), 0), event["attempt"])
 
     def counts(event: Event) -> bool:
         attempt, step = event["attempt"], event.get("step")
         if not isinstance(step, int):
             return True
         is_redone = any(step > start for later, start in starts.items() if later > attempt)
-        return not is_redone and attempt == newest[event["event"], step]
+        return not is_redone and attempt == newest[place(event)]
 
     return [event for event in events if counts(event)]
 

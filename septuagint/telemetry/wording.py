@@ -57,7 +57,15 @@ def _parts(event: Event, *fields: str) -> list[str]:
 def _attempt_lines(event: Event) -> list[str]:
     where = [event[field] for field in ("device", "precision") if event.get(field)]
     counts = _parts(event, "num_parameters", "world_size", "num_threads")
-    return ["  ".join([f"attempt {event['attempt']}", *_parts(event, "start_step", "max_steps"), *where, *counts])]
+    lines = ["  ".join([f"attempt {event['attempt']}", *_parts(event, "start_step", "max_steps"), *where, *counts])]
+    if "target_budget" in event:
+        compiled = "compiled" if event["is_compiled"] else "not compiled"
+        lines.append(
+            f"    a step: {event['num_microbatches']:,} packs of up to {event['source_budget']:,} source and "
+            f"{event['target_budget']:,} target tokens, {event['attention']} attention, {compiled}"
+        )
+        lines.append(f"    learning rate: {event['learning_rate']}")
+    return lines
 
 
 def _train_lines(event: Event) -> list[str]:

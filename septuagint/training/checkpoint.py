@@ -76,9 +76,9 @@ def to_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return copies
 
 
-def checkpoint_path(run: Path, step: int) -> Path:
-    """Where the checkpoint of a step stands."""
-    return run / "checkpoints" / f"step-{step:08d}"
+def checkpoint_path(run: Path, step: int | Literal["averaged"]) -> Path:
+    """Where the checkpoint of a step stands, or the average of the last ones."""
+    return run / "checkpoints" / (step if isinstance(step, str) else f"step-{step:08d}")
 
 
 def write_checkpoint(
@@ -89,7 +89,7 @@ def write_checkpoint(
 
 
 def write_weights(folder: Path, step: int, weights: dict[str, Tensor], state: dict[str, Any]) -> SavedCheckpoint:
-    """Writes a checkpoint to translate with, not to go on from, such as `RUN/checkpoints/averaged`."""
+    """Writes a checkpoint to translate with, not to go on from, such as the average of the last ones."""
     return _write(folder, step, {MODEL: weights}, state)
 
 
@@ -187,10 +187,9 @@ def best_path(run: Path) -> Path | None:
 
 def point_best(run: Path, step: int | Literal["averaged"]) -> None:
     """Calls a checkpoint the best: `best` becomes a link to it, all at once."""
-    path = checkpoint_path(run, step) if isinstance(step, int) else run / "checkpoints" / step
     temporary = temporary_name(run / "best")
     temporary.unlink(missing_ok=True)
-    temporary.symlink_to(path.relative_to(run))
+    temporary.symlink_to(checkpoint_path(run, step).relative_to(run))
     temporary.replace(run / "best")
     fsync_folder(run)
 

@@ -22,14 +22,16 @@ class CheckpointWriter:
         self,
         run: Path,
         *,
+        every: int,
         resumed_step: int | None,
         on_saved: Callable[[SavedCheckpoint], None],
         on_failure: Callable[[str], None],
         mirror_folder: Path | None = None,
     ) -> None:
+        """`every` is the number of steps between regular checkpoints: see `retention`."""
         self.last_error: StorageError | None = None
         """Why the latest checkpoint is not on the disk; None when it is."""
-        self._run = run
+        self._run, self._every = run, every
         self._trusted = set() if resumed_step is None else {resumed_step}
         self._best_step = _step_of(best_path(run))
         self._on_saved = on_saved
@@ -93,9 +95,14 @@ class CheckpointWriter:
     def _tidy(self, step: int, is_best: bool) -> None:
         try:
             if is_best:
-                point_best(self._run, step)
                 self._best_step = step
-            prune(self._run, self._best_step, self._trusted)
+                point_best(self._run, step)
+        except OSError as error:
+            self._on_failure(
+                f"checkpoint {step} is the best, but {self._run / 'best'} could not be linked to it: {error}"
+            )
+        try:
+            prune(self._run, self._best_step, self._trusted, every=self._every)
         except OSError as error:
             self._on_failure(f"checkpoint {step} is written, but older ones could not be cleared up: {error}")
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from septuagint.batch import Microbatch, StepData
 from septuagint.config import TrainingConfig
 from septuagint.data.dataset import Dataset
@@ -19,7 +17,6 @@ from septuagint.inference.greedy import translate_greedily
 from septuagint.telemetry.events import EventLog
 from septuagint.training.checkpoint import find_checkpoints
 from septuagint.training.checkpoint_writer import CheckpointWriter
-from septuagint.training.memory import explain_lack_of_memory
 from septuagint.training.meter import Meter, StepNumbers
 from septuagint.training.optimizer import learning_rate
 from septuagint.training.precision import DTYPES
@@ -39,6 +36,10 @@ from septuagint.world import World
 MAX_SKIPPED_IN_A_ROW = 50
 # Training pairs whose loss is compared with that of the validation set.
 _SAMPLE_PAIRS = 2000
+
+
+class NotFiniteError(UserError):
+    """Too many steps in a row had no finite loss or gradient."""
 
 
 class _Interrupted(Exception):
@@ -67,7 +68,7 @@ class Loop:
         self._seconds_before = self.progress.seconds
         self._first_step = self.progress.step + 1
         self._seconds_in_steps = 0.0
-        self._saved_step = self.progress.step
+        self._saved = self._place()
         self._meter = Meter(source_budget=self.shape.source_tokens, target_budget=self.shape.target_tokens)
         sample = self.dataset.training_sample(_SAMPLE_PAIRS, self.settings.seed)
         self._sample_batches = evaluation_packs(*sample, self.shape)
@@ -77,25 +78,21 @@ class Loop:
 
     def run(self) -> str:
         """Trains until there is a reason to stop, and says which. All that counts is on the disk then."""
-        progress = self.progress
         with self._open_loader() as loader:
+            if self.progress.step:
+                self._validate_and_save()  # at the end of the last attempt a signal may have broken it off
             while (reason := self._why_stop()) is None:
                 self._make_step(loader)
                 if self._is_due(self.settings.log_every):
                     self._log()
                 if self._is_due(self.settings.sample_every):
                     self._show_sample()
-                is_best = self._is_due(self.settings.validate_every) and self._validate()
-                if is_best or self._is_due(self.settings.checkpoint_every):
-                    self._save(is_best=is_best)
+                self._validate_and_save()
         self._watch(self._meter.flush())
-        is_best = False
-        if reason != "signal" and not self._is_validated():
-            is_best = self._validate()
-            if not self._is_validated():
-                reason = "signal"
-        if is_best or self._saved_step != progress.step:
-            self._save(is_best=is_best)
+        is_best = reason != "signal" and self._validate()
+        if not self._is_validated():
+            reason = "signal"
+        self._save(is_best=is_best)
         self.writer.wait()
         if self.writer.last_error is not None:
             raise self.writer.last_error
@@ -116,10 +113,11 @@ class Loop:
     def _why_stop(self) -> str | None:
         if self.signals.received is not None:
             return "signal"
-        self.progress.seconds = self._seconds_before + time.monotonic() - self._started
-        if self._is_due(self.settings.validate_every) and not self._is_validated() and self.progress.step:
-            self._validate()  # a signal broke it off at the end of the last attempt
+        self._take_time()
         return why_finished(self.progress, self.settings)
+
+    def _take_time(self) -> None:
+        self.progress.seconds = self._seconds_before + time.monotonic() - self._started
 
     def _is_due(self, every: int) -> bool:
         return self.progress.step % every == 0
@@ -133,11 +131,7 @@ class Loop:
         data = next(loader)
         data_wait_seconds = time.monotonic() - begin
         step = progress.step + 1
-        try:
-            result = self._step_or_uncompiled(data, step)
-        except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
-            explain_lack_of_memory(error, self.settings, self.shape, self.world.device)
-            raise
+        result = self._step_or_uncompiled(data, step)
         progress.step, progress.cursor, progress.epochs = step, data.next, data.epochs
         for microbatch in data.microbatches:
             progress.num_pairs += microbatch.num_pairs
@@ -180,7 +174,7 @@ class Loop:
                 in_a_row=numbers.skipped_in_a_row,
             )
             if numbers.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-                raise UserError(_not_finite(self.run_path, numbers, self.settings))
+                raise NotFiniteError(_not_finite(self.run_path, numbers, self.settings))
 
     def _log(self) -> None:
         begin = time.monotonic()
@@ -219,8 +213,15 @@ class Loop:
             translation=self.dataset.vocabulary.decode(ids),
         )
 
+    def _validate_and_save(self) -> None:
+        is_best = self._is_due(self.settings.validate_every) and self._validate()
+        if is_best or self._is_due(self.settings.checkpoint_every):
+            self._save(is_best=is_best)
+
     def _validate(self) -> bool:
-        """Validates, unless a signal breaks it off; whether these weights are the best so far."""
+        """Validates, once at each step, unless a signal breaks it off; whether these weights are the best so far."""
+        if self._is_validated():
+            return False
         with weights_for_translation(self.training) as weights:
             validation = self.validate_weights(weights)
         if validation is None:
@@ -233,7 +234,7 @@ class Loop:
         """Than all before it."""
         metric = self.settings.best_metric
         best = best_of(self.progress.validations, metric)
-        return best is None or validation.metric(metric) > best.metric(metric)
+        return best is None or validation.rank(metric) > best.rank(metric)
 
     def validate_weights(self, weights: str) -> Validation | None:
         """Measures the model as it is and records it; None where a signal broke it off."""
@@ -260,13 +261,21 @@ class Loop:
         if self.signals.received is not None:
             raise _Interrupted
 
+    def _place(self) -> tuple[int, int, str | None]:
+        """What a later attempt sees in a checkpoint: a step, with or without its validation, and whether it ends it."""
+        progress = self.progress
+        return progress.step, len(progress.validations), why_finished(progress, self.settings)
+
     def _save(self, *, is_best: bool) -> None:
+        """Has the state written, unless it already was."""
         self._watch(self._meter.flush())
-        self.progress.seconds = self._seconds_before + time.monotonic() - self._started
+        self._take_time()
+        if self._saved == self._place():
+            return
         state = {**counters(self.training, self.progress), **self.identity}
         weights, others = snapshot(self.training)
         self.writer.save(self.progress.step, weights, others, state, is_best=is_best)
-        self._saved_step = self.progress.step
+        self._saved = self._place()
 
 
 def why_finished(progress: Progress, settings: TrainingConfig) -> str | None:

@@ -1,6 +1,8 @@
 """What a run keeps of its checkpoints, whether there is room for them, and a copy of what matters elsewhere.
 
-Kept whole: the two latest and the best. Of the last five the weights alone, to be averaged. All others go.
+Kept whole: the two latest and the best. Of the last five regular ones the weights alone, to be averaged. All others
+go. A checkpoint is regular where the interval set for them says so: those that a signal or a good validation added
+would make the average depend on how often a run was disturbed.
 """
 
 import os
@@ -27,8 +29,8 @@ NUM_WHOLE = 2  # should the latest be damaged, there is another
 NUM_WEIGHTS = 5
 
 
-def prune(run: Path, best_step: int | None, trusted: Collection[int]) -> None:
-    """Drops what need not be kept. Can be killed at any moment, and called again.
+def prune(run: Path, best_step: int | None, trusted: Collection[int], *, every: int) -> None:
+    """Drops what need not be kept. Can be killed at any moment, and called again; `every` so many steps is regular.
 
     `trusted` are the steps whose checkpoints are known to be good without reading them again: those written by this
     attempt, and the one that it went on from. Others may be damaged, and never count as one of the latest.
@@ -42,11 +44,12 @@ def prune(run: Path, best_step: int | None, trusted: Collection[int]) -> None:
         if step > latest:
             continue  # passed over when the run went on from an earlier one, which may reach and replace it
         was_passed_over = step > first and step not in trusted
-        if step not in whole and (was_passed_over or rank >= NUM_WEIGHTS):
+        is_averaged = step % every == 0 and not was_passed_over
+        if step not in whole and (not is_averaged or rank >= NUM_WEIGHTS):
             discard(path)
         elif step not in whole:
             _keep_weights(path)
-        rank += not was_passed_over
+        rank += is_averaged
 
 
 def _keep_weights(path: Path) -> None:

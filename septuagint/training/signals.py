@@ -1,9 +1,13 @@
 """Signals: the step in hand is finished and saved before the program leaves; a second signal does not wait."""
 
+import contextlib
+import os
 import signal
 from types import FrameType, TracebackType
 from typing import Self
 
+_STDERR = 2
+_SHOW_CURSOR = b"\x1b[?25h"
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
@@ -29,6 +33,10 @@ class Signals:
         self.received = signal.Signals(number)
         for again in (signal.SIGINT, signal.SIGTERM):
             signal.signal(again, signal.SIG_DFL)
+        with contextlib.suppress(OSError):
+            if number == signal.SIGINT and os.isatty(_STDERR):
+                # The live line has hidden the cursor, and after a second signal nobody would bring it back.
+                os.write(_STDERR, _SHOW_CURSOR + b"\nfinishing the step, then saving; Ctrl-C again ends it at once\n")
 
 
 def exit_code(received: signal.Signals) -> int:

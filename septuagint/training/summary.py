@@ -38,8 +38,7 @@ def summarise_outcome(outcome: Outcome) -> dict[str, Any]:
 def print_outcome(outcome: Outcome) -> None:
     """A few lines for the end of the screen."""
     progress, best = outcome.progress, outcome.best
-    already = " (nothing was left to do)" if outcome.was_finished else ""
-    print(f"{_REASONS[outcome.reason]}{already}")
+    print(f"{_REASONS[outcome.reason]}{_already(outcome)}")
     print(f"step {progress.step:,}, {progress.epochs:.1f} epochs, {_duration(progress.seconds)} of training")
     if best is not None:
         what = "" if best.weights == "current" else f" ({best.weights})"
@@ -66,7 +65,7 @@ def print_demo(prepared: Prepared, outcome: Outcome, results: list[SetResult]) -
     num_pairs = sum(corpus.pairs for corpus in prepared.manifest.train)
     print(
         f"trained on {num_pairs:,} pairs for {progress.step:,} steps in {_duration(progress.seconds)}; "
-        f"validation BLEU {outcome.best.scores.bleu if outcome.best else 0:.1f}"
+        f"validation BLEU {outcome.best.scores.bleu if outcome.best else 0:.1f}{_already(outcome)}"
     )
     for result in results:
         print(
@@ -74,6 +73,10 @@ def print_demo(prepared: Prepared, outcome: Outcome, results: list[SetResult]) -
             f"sentences it never saw\n      {result.score.bleu_signature}"
         )
     print(f"data folder: {prepared.folder}\nrun folder:  {outcome.run}")
+
+
+def _already(outcome: Outcome) -> str:
+    return " (nothing was left to do)" if outcome.was_finished else ""
 
 
 def _samples(result: SetResult) -> list[tuple[str, str, str]]:

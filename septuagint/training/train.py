@@ -1,12 +1,13 @@
 """A training from its configuration to its end: opens everything, goes on where the run stood, and closes it again."""
 
+import contextlib
 import os
 import signal
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -14,7 +15,7 @@ from septuagint.config import Config
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.packing import PackShape, pack_shape
 from septuagint.data.workers import available_cores
-from septuagint.errors import CheckpointError, UserError
+from septuagint.errors import CheckpointError, UserError, writing_to
 from septuagint.progress import ProgressReport
 from septuagint.telemetry.console import Display
 from septuagint.telemetry.events import EventLog, record_path
@@ -22,6 +23,8 @@ from septuagint.telemetry.tensorboard import TensorBoardMirror
 from septuagint.training.checkpoint import (
     Checkpoint,
     average_weights,
+    best_path,
+    checkpoint_path,
     find_checkpoints,
     load_weights,
     newest_valid,
@@ -29,7 +32,8 @@ from septuagint.training.checkpoint import (
     write_weights,
 )
 from septuagint.training.checkpoint_writer import CheckpointWriter
-from septuagint.training.loop import Loop, why_finished
+from septuagint.training.loop import Loop, NotFiniteError, why_finished
+from septuagint.training.memory import lack_of_memory_explained
 from septuagint.training.optimizer import describe_learning_rate
 from septuagint.training.precision import choose_device
 from septuagint.training.retention import check_space, mirror
@@ -76,14 +80,24 @@ def train(
     shape = pack_shape(config.training.microbatch_tokens, dataset.totals())
     with open_run(run_path, config, config_path=config_path, overrides=overrides) as run:
         checkpoint, problems = newest_valid(run.path)
-        for problem in problems:
-            report.warn(problem)
         own = identity(config, dataset.manifest)
-        if checkpoint is not None:
+        if checkpoint is None:
+            _check_is_new(run.path, problems)
+        else:
             check_same_run(checkpoint.state, own)
             if (finished := _finished(run.path, config, checkpoint)) is not None:
                 return finished
-        return _attempt(run, config, dataset, shape, checkpoint, own, is_quiet=is_quiet)
+        return _attempt(run, config, dataset, shape, checkpoint, problems, own, is_quiet=is_quiet)
+
+
+def _check_is_new(run: Path, problems: Sequence[str]) -> None:
+    """Refuses to begin anew where a run has come a long way: its last good weights would be overwritten."""
+    if find_checkpoints(run):
+        raise CheckpointError(
+            f"{run}: this run has checkpoints, but none that it can go on from:\n"
+            + "".join(f"  {problem}\n" for problem in problems or ["weights alone are left, for training.init_from"])
+            + "put one back from a copy, or choose another folder with --run"
+        )
 
 
 def _finished(run: Path, config: Config, checkpoint: Checkpoint) -> Outcome | None:
@@ -95,14 +109,8 @@ def _finished(run: Path, config: Config, checkpoint: Checkpoint) -> Outcome | No
     averaged = _read_average(run, progress.step)
     if averaged is None and len(_to_average(run, config, progress.step)) > 1:
         return None
-    return Outcome(
-        run=run,
-        reason=reason,
-        received=None,
-        progress=progress,
-        best=best_of([*progress.validations, *filter(None, [averaged])], config.training.best_metric),
-        was_finished=True,
-    )
+    best = _point_to_best(run, [*progress.validations, *filter(None, [averaged])], config)
+    return Outcome(run=run, reason=reason, received=None, progress=progress, best=best, was_finished=True)
 
 
 def _attempt(
@@ -111,16 +119,19 @@ def _attempt(
     dataset: Dataset,
     shape: PackShape,
     checkpoint: Checkpoint | None,
+    passed_over: Sequence[str],
     own: dict[str, Any],
     *,
     is_quiet: bool,
 ) -> Outcome:
     world = World(device=choose_device())
     num_threads = _set_threads()
-    training = build_training(config, dataset.vocabulary.size, shape.max_length, world.device)
-    progress = Progress() if checkpoint is None else restore(training, checkpoint)
+    with lack_of_memory_explained(config.training, shape, world.device):
+        training = build_training(config, dataset.vocabulary.size, shape.max_length, world.device)
+        progress = Progress() if checkpoint is None else restore(training, checkpoint)
     if checkpoint is None and config.training.init_from is not None:
         _start_from(training, config.training.init_from, own)
+    _point_to_best(run.path, progress.validations, config)
     check_space(run.path, _checkpoint_bytes(training))
     is_compiled = should_compile(config.training.compile, world.device)
     if is_compiled:
@@ -161,9 +172,12 @@ def _attempt(
             num_train_pairs=dataset.totals().num_pairs,
             best_bleu=None if best is None else best.scores.bleu,
         )
+        for problem in passed_over:
+            events.emit("warning", message=f"{problem}; passed over, going on from step {progress.step:,}")
         _warn_of_other_threads(run, num_threads, world.device, events)
         with CheckpointWriter(
             run.path,
+            every=config.training.checkpoint_every,
             resumed_step=None if checkpoint is None else checkpoint.step,
             on_saved=lambda saved: events.emit(
                 "checkpoint",
@@ -190,53 +204,72 @@ def _attempt(
                 world=world,
             )
             try:
-                reason = loop.run()
-                best = best_of(progress.validations, config.training.best_metric)
-                if reason != "signal":
-                    best = _try_average(run.path, config, loop, best)
-            except UserError:
-                events.emit("stop", step=progress.step, reason="error", hours=progress.seconds / 3600)
+                with lack_of_memory_explained(config.training, shape, world.device):
+                    reason = loop.run()
+                    averaged = None if reason == "signal" else _try_average(run.path, config, loop)
+                best = _point_to_best(run.path, [*progress.validations, *filter(None, [averaged])], config)
+            except UserError as error:
+                cause = "not_finite" if isinstance(error, NotFiniteError) else "error"
+                events.emit("stop", step=progress.step, reason=cause, hours=progress.seconds / 3600)
                 raise
+        if signals.received is not None:
+            reason = "signal"
         events.emit("stop", step=progress.step, reason=reason, hours=progress.seconds / 3600)
     run.end_attempt(end_step=progress.step, outcome=reason)
-    if config.training.mirror is not None:
-        mirror(run.path, config.training.mirror)  # the last lines of the record, too
+    # The last lines of the record, too.
+    if config.training.mirror is not None and (warning := mirror(run.path, config.training.mirror)):
+        ProgressReport().warn(warning)
     return Outcome(
         run=run.path, reason=reason, received=signals.received, progress=progress, best=best, was_finished=False
     )
 
 
-def _try_average(run: Path, config: Config, loop: Loop, best: Validation | None) -> Validation | None:
-    """Validates the mean of the last checkpoints' weights, keeps it, and calls it the best if it is."""
+def _try_average(run: Path, config: Config, loop: Loop) -> Validation | None:
+    """Validates the mean of the last checkpoints' weights and keeps it; None where there is none, or a signal came."""
     steps = _to_average(run, config, loop.progress.step)
     if len(steps) < 2:
-        return best
+        return None
     try:
         weights = average_weights([path for _, path in steps])
     except CheckpointError as error:
         loop.events.emit("warning", message=f"the last checkpoints were not averaged: {error}")
-        return best
+        return None
     load_weights_into(loop.training.model, weights, "the average")
     validation = loop.validate_weights(f"average of {len(steps)} checkpoints")
-    if validation is None:
-        return best
-    folder = run / "checkpoints" / "averaged"
-    state = {"of_steps": [step for step, _ in steps], "validation": asdict(validation), **loop.identity}
-    write_weights(folder, loop.progress.step, weights, state)
-    if not loop.is_better(validation):
-        return best
-    point_best(run, "averaged")
+    if validation is not None:
+        state = {"of_steps": [step for step, _ in steps], "validation": asdict(validation), **loop.identity}
+        with writing_to(run):
+            write_weights(checkpoint_path(run, "averaged"), loop.progress.step, weights, state)
     return validation
 
 
-def _to_average(run: Path, config: Config, step: int) -> list[tuple[int, Path]]:
-    return [found for found in find_checkpoints(run) if found[0] <= step][: config.training.average_checkpoints]
+def _point_to_best(run: Path, validations: Sequence[Validation], config: Config) -> Validation | None:
+    """The best validation; the link `best` is made to agree with it.
+
+    A kill between a checkpoint and its link leaves the old one, and a run that goes on leaves its average behind. Where
+    the disk knows no links, or has no space for one, that has been said when the checkpoint was written.
+    """
+    best = best_of(validations, config.training.best_metric)
+    if best is not None:
+        step: int | Literal["averaged"] = "averaged" if best.weights.startswith("average") else best.step
+        path = checkpoint_path(run, step)
+        if path.exists() and best_path(run) != path:
+            with contextlib.suppress(OSError):
+                point_best(run, step)
+    return best
+
+
+def _to_average(run: Path, config: Config, last: int) -> list[tuple[int, Path]]:
+    """The last regular checkpoints, and that of the last step."""
+    every, number = config.training.checkpoint_every, config.training.average_checkpoints
+    found = find_checkpoints(run)
+    return [(step, path) for step, path in found if step == last or (step < last and step % every == 0)][:number]
 
 
 def _read_average(run: Path, step: int) -> Validation | None:
     """How the average of the run's last checkpoints did, if it was made at this step."""
     try:
-        state = load_weights(run / "checkpoints" / "averaged").state
+        state = load_weights(checkpoint_path(run, "averaged")).state
     except CheckpointError:
         return None
     return read_validation(state["validation"]) if state["step"] == step else None
@@ -265,11 +298,11 @@ def _set_threads() -> int:
 
 
 def _warn_of_other_threads(run: RunFolder, num_threads: int, device: torch.device, events: EventLog) -> None:
-    before = {attempt.get("num_threads") for attempt in run.attempts} - {num_threads}
+    before = [attempt.get("num_threads") for attempt in run.attempts if attempt.get("num_threads") != num_threads]
     if device.type == "cpu" and before:
         events.emit(
             "warning",
-            message=f"this attempt has {num_threads} threads, an earlier one had {min(filter(None, before))}: the "
+            message=f"this attempt has {num_threads} threads, an earlier one had {before[-1]}: the "
             "result will differ in its last digits from that of a run with the same number throughout",
         )
 

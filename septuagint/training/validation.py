@@ -1,5 +1,6 @@
 """Validation: two losses that can be compared, and BLEU and chrF of text that was really translated."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -29,9 +30,13 @@ class Validation:
     scores: Score
     scores_of_sets: dict[str, Score]
 
-    def metric(self, name: str) -> float:
-        """The number that decides which checkpoint is best; more is better."""
-        return -self.valid_loss if name == "loss" else float(getattr(self.scores, name))
+    def rank(self, metric: str) -> tuple[float, float]:
+        """What decides which checkpoint is best; more is better. Of equals, the one with the lower loss."""
+        return self._value(metric), self._value("loss")
+
+    def _value(self, name: str) -> float:
+        value = -self.valid_loss if name == "loss" else float(getattr(self.scores, name))
+        return value if math.isfinite(value) else -math.inf  # what is no number is not even equal to itself
 
     def fields(self) -> dict[str, Any]:
         """For the record."""
@@ -131,7 +136,7 @@ def _swap(training: Training) -> None:
 
 def best_of(validations: Sequence[Validation], metric: str) -> Validation | None:
     """The best one; of equals the first."""
-    return max(validations, key=lambda validation: validation.metric(metric), default=None)
+    return max(validations, key=lambda validation: validation.rank(metric), default=None)
 
 
 def num_without_better(validations: Sequence[Validation], metric: str) -> int:

@@ -240,6 +240,15 @@ def test_what_a_later_attempt_says_of_the_step_it_began_with_wins(path):
     assert [(event["attempt"], event["weights"]) for event in found] == [(2, "current"), (2, "ema")]
 
 
+def test_an_average_validated_by_a_later_attempt_leaves_the_validation_before_it(path):
+    for attempt, weights in [(1, "current"), (2, "average of 5 checkpoints")]:
+        with EventLog(path, attempt) as log:
+            log.emit("attempt", start_step=4 * (attempt - 1))
+            log.emit("validation", step=4, weights=weights)
+    found = [event for event in latest(read_events(path)) if event["event"] == "validation"]
+    assert [event["attempt"] for event in found] == [1, 2]
+
+
 def test_control_characters_are_escaped_and_letters_are_not():
     assert escape_controls("a\x1b[2J\n\x9b\u202e\udc80b") == r"a\x1b[2J\n\x9b\u202e\udc80b"
     untouched = "Grüße [red] </script> 日本 می\u200cخواهم 5\u00a0% 🙂"

@@ -201,7 +201,7 @@ def train(run, step):
         written.add(step)
         if step % 3 == 0:
             point_best(run, step)
-        prune(run, step - step % 3, written)
+        prune(run, step - step % 3, written, every=1)
 
 for line in sys.stdin:
     pid = os.fork()

@@ -47,7 +47,7 @@ def notes() -> Notes:
 
 def new_writer(run: Path, notes: Notes, **options: Any) -> CheckpointWriter:
     return CheckpointWriter(
-        run, **{"resumed_step": None, "on_saved": notes.on_saved, "on_failure": notes.on_failure} | options
+        run, **{"every": 1, "resumed_step": None, "on_saved": notes.on_saved, "on_failure": notes.on_failure} | options
     )
 
 
@@ -139,9 +139,23 @@ def test_a_failing_disk_does_not_stop_training(tmp_path, notes, monkeypatch):
     assert load_weights(tmp_path).step == 1
 
 
-def test_what_cannot_be_cleared_up_is_a_warning(tmp_path, notes):
+def test_a_best_that_cannot_be_linked_is_kept_all_the_same(tmp_path, notes):
     (tmp_path / "best").mkdir()
     (tmp_path / "best" / "something").touch()
+    with new_writer(tmp_path, notes) as writer:
+        for step in range(1, 10):
+            save(writer, step, is_best=step == 2)
+    assert (notes.saved, writer.last_error) == (list(range(1, 10)), None)
+    assert len(notes.failures) == 1
+    assert notes.failures[0].startswith(f"checkpoint 2 is the best, but {tmp_path / 'best'} could not be linked to it")
+    assert [step for step, _ in find_checkpoints(tmp_path)] == [9, 8, 7, 6, 5, 2]
+
+
+def test_what_cannot_be_cleared_up_is_a_warning(tmp_path, notes, monkeypatch):
+    def no_pruning(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(checkpoint_writer, "prune", no_pruning)
     with new_writer(tmp_path, notes, mirror_folder=tmp_path) as writer:
         save(writer, 1, is_best=True)
     assert (notes.saved, writer.last_error) == ([1], None)

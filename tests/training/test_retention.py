@@ -63,15 +63,15 @@ def test_two_latest_and_best_stay_whole_and_weights_of_five_stay(
     for step in range(1, num_written + 1):
         write(tmp_path, step)
         if is_each_time:
-            prune(tmp_path, None if best is None or best > step else best, set(range(1, step + 1)))
-    prune(tmp_path, best, set(range(1, num_written + 1)))
+            prune(tmp_path, None if best is None or best > step else best, set(range(1, step + 1)), every=1)
+    prune(tmp_path, best, set(range(1, num_written + 1)), every=1)
     assert kept(tmp_path) == (whole, weights)
 
 
 def test_a_best_that_is_beaten_goes_the_way_of_the_others(tmp_path):
     for step in range(1, 9):
         write(tmp_path, step)
-        prune(tmp_path, 7 if step >= 7 else 1, set(range(1, step + 1)))
+        prune(tmp_path, 7 if step >= 7 else 1, set(range(1, step + 1)), every=1)
     assert kept(tmp_path) == ([8, 7], [6, 5, 4])
 
 
@@ -83,30 +83,39 @@ def test_checkpoints_that_were_passed_over_never_count_as_the_latest(tmp_path):
     trusted = {300}
     write(tmp_path, 350)
     trusted.add(350)
-    prune(tmp_path, None, trusted)
+    prune(tmp_path, None, trusted, every=1)
     found, problems = newest_valid(tmp_path)
     assert found is not None
     assert (found.step, len(problems)) == (350, 2)
     assert load_checkpoint(checkpoint_path(tmp_path, 300)).step == 300
     write(tmp_path, 450)
-    prune(tmp_path, None, trusted | {450})
+    prune(tmp_path, None, trusted | {450}, every=1)
     assert [step for step, _ in find_checkpoints(tmp_path)] == [500, 450, 350, 300, 200, 100]
     assert newest_valid(tmp_path)[0] is not None
     write(tmp_path, 500)
-    prune(tmp_path, None, trusted | {450, 500})
+    prune(tmp_path, None, trusted | {450, 500}, every=1)
     assert kept(tmp_path) == ([500, 450], [350, 300, 200])
+
+
+def test_what_a_signal_or_a_good_validation_added_is_not_kept_for_averaging(tmp_path):
+    written: set[int] = set()
+    for step in (10, 20, 23, 30, 35, 40, 47, 50, 60, 61):
+        write(tmp_path, step)
+        written.add(step)
+        prune(tmp_path, 35 if step >= 35 else None, written, every=10)
+    assert kept(tmp_path) == ([61, 60, 35], [50, 40, 30, 20])
 
 
 def test_nothing_is_dropped_while_nothing_is_known_to_be_good(tmp_path):
     write(tmp_path, *range(1, 8))
-    prune(tmp_path, None, set())
+    prune(tmp_path, None, set(), every=1)
     assert kept(tmp_path) == ([7, 6, 5, 4, 3, 2, 1], [])
 
 
 def test_a_checkpoint_without_a_manifest_goes(tmp_path):
     write(tmp_path, 1, 2, 3)
     (checkpoint_path(tmp_path, 1) / "manifest.json").unlink()
-    prune(tmp_path, None, {2, 3})
+    prune(tmp_path, None, {2, 3}, every=1)
     assert kept(tmp_path) == ([3, 2], [])
 
 
@@ -145,7 +154,7 @@ def test_a_pruning_killed_at_any_moment_leaves_good_checkpoints_and_can_be_done_
         with monkeypatch.context() as patch:
             changes = killed_at(num_changes, patch)
             try:
-                prune(run, 1, trusted)
+                prune(run, 1, trusted, every=1)
                 break
             except Killed:
                 pass
@@ -157,7 +166,7 @@ def test_a_pruning_killed_at_any_moment_leaves_good_checkpoints_and_can_be_done_
         remove_leftovers(run)
         assert not list(run.rglob(".*"))
         kept(run)
-        prune(run, 1, trusted)
+        prune(run, 1, trusted, every=1)
         assert kept(run) == expected
         num_changes += 1
     assert num_changes > 15

@@ -1,0 +1,42 @@
+"""The demo as a newcomer runs it: text, vocabulary, network and score in one go, and nothing twice."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def demo(folder: Path, *options: str) -> str:
+    command = [sys.executable, "-m", "septuagint.cli", "demo", "--quiet", *options]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def attempts(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((folder / "runs/demo/environment.json").read_bytes())["attempts"]
+    return found
+
+
+@pytest.mark.slow
+def test_the_demo_learns_its_grammar_and_a_second_run_finds_nothing_to_do(tmp_path):
+    folder = tmp_path / "a folder of my own"
+    folder.mkdir()
+    first = json.loads(demo(folder, "--json"))
+    (test,) = first["tests"]
+    assert test["bleu"] >= 85
+    assert test["num_lines"] == 500
+    assert test["bleu_signature"].startswith("nrefs:1|case:mixed|")
+    assert len(test["samples"]) == 5
+    begin = time.monotonic()
+    again = json.loads(demo(folder, "--json"))
+    assert time.monotonic() - begin < 20
+    assert again["training"]["was_finished"]
+    assert again["tests"] == first["tests"]
+    assert "(nothing was left to do)" in demo(folder)
+    (attempt,) = attempts(folder)
+    assert attempt["outcome"] == "max_steps"
