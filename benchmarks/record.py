@@ -73,7 +73,7 @@ def measure(run: Path, num_events: int) -> tuple[float, float]:
             )
 
         def step(number: int) -> None:
-            list(meter.add(number, result, data, data_wait_seconds=0.0, seconds=0.05))
+            list(meter.add(number, result, data, data_wait_seconds=0.0))
             display.tick(number)
 
         return _median(line, num_events), _median(step, num_events)

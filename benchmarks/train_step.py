@@ -34,7 +34,7 @@ from septuagint.data.workers import available_cores
 from septuagint.progress import ProgressReport
 from septuagint.training.optimizer import learning_rate
 from septuagint.training.precision import choose_device
-from septuagint.training.state import build_training, compile_forward, should_compile
+from septuagint.training.state import build_training
 from septuagint.training.step import train_step
 
 Run = Callable[[int], tuple[int, float, float]]  # steps -> target tokens, source fill, target fill
@@ -146,9 +146,6 @@ def begin_septuagint(config: Config, dataset: Dataset, device: torch.device) -> 
     settings = config.training
     shape = pack_shape(settings.microbatch_tokens, dataset.totals())
     training = build_training(config, dataset.vocabulary.size, shape.max_length, device)
-    is_compiled = should_compile(settings.compile, device)
-    if is_compiled:
-        compile_forward(training)
     loader = Loader(
         dataset.train,
         dataset.order(settings.seed),
@@ -178,7 +175,7 @@ def begin_septuagint(config: Config, dataset: Dataset, device: torch.device) -> 
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     return run, {
         "device": name,
-        "precision": training.precision + (" compiled" if is_compiled else ""),
+        "precision": training.precision + (" compiled" if training.is_compiled else ""),
         "threads": torch.get_num_threads(),
         "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
     }

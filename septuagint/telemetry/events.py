@@ -4,7 +4,7 @@ Every line has `time` (Unix seconds), `event` (its kind) and `attempt` (counted 
 An attempt begins with its `attempt` event. The kinds, and their fields beside these three:
 
 - `attempt`: start_step, max_steps, device, precision, attention (backend), is_compiled, num_parameters, num_threads,
-  world_size, learning_rate (its formula), source_budget, target_budget (tokens of a pack), num_microbatches (of a step),
+  world_size, learning_rate (its formula), source_budget, target_budget (tokens of a pack), num_microbatches (a step),
   num_train_pairs (of an epoch), best_bleu (so far)
 - `train`, every `log_every` steps, means since the one before: step, epochs, loss_nats_per_token, learning_rate,
   gradient_norm, seconds_per_step, target_tokens_per_second, source_tokens_per_second, fill_target, fill_source,

@@ -22,7 +22,7 @@ from septuagint.training.optimizer import learning_rate
 from septuagint.training.precision import DTYPES
 from septuagint.training.signals import Signals
 from septuagint.training.state import Progress, counters, snapshot
-from septuagint.training.step import Training, make_forward, train_step
+from septuagint.training.step import StepResult, Training, make_forward, train_step
 from septuagint.training.validation import (
     Validation,
     best_of,
@@ -140,14 +140,15 @@ class Loop:
         if step == self._first_step:
             gc.collect()
             gc.freeze()  # what is alive now lives as long as the run: no need to look at it again and again
-        arrived = self._meter.add(
-            step, result, data, data_wait_seconds=data_wait_seconds, seconds=time.monotonic() - begin
-        )
-        self._watch(arrived)
-        self._seconds_in_steps += time.monotonic() - begin
+        self._watch(self._meter.add(step, result, data, data_wait_seconds=data_wait_seconds))
+        self._spend(time.monotonic() - begin)
         self.tick(step)
 
-    def _step_or_uncompiled(self, data: StepData, step: int) -> Any:
+    def _spend(self, seconds: float) -> None:
+        self._seconds_in_steps += seconds
+        self._meter.spend(seconds)
+
+    def _step_or_uncompiled(self, data: StepData, step: int) -> StepResult:
         try:
             return train_step(self.training, data.microbatches, step)
         except Exception as error:
@@ -158,6 +159,7 @@ class Loop:
             self.training.forward = make_forward(
                 self.training.model, self.settings.label_smoothing, self.training.precision
             )
+            self.training.is_compiled = False
             self.training.optimizer.zero_grad(set_to_none=True)
             return train_step(self.training, data.microbatches, step)
 
@@ -179,7 +181,7 @@ class Loop:
     def _log(self) -> None:
         begin = time.monotonic()
         self._watch(self._meter.flush())
-        self._seconds_in_steps += time.monotonic() - begin
+        self._spend(time.monotonic() - begin)
         step = self.progress.step
         fields = self._meter.take()
         self.events.emit(

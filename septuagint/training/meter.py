@@ -78,13 +78,10 @@ class Meter:
         self._last: StepNumbers | None = None
         self._clear()
 
-    def add(
-        self, step: int, result: StepResult, data: StepData, *, data_wait_seconds: float, seconds: float
-    ) -> Iterator[StepNumbers]:
-        """After each step; `seconds` is all of it, the wait for data included."""
+    def add(self, step: int, result: StepResult, data: StepData, *, data_wait_seconds: float) -> Iterator[StepNumbers]:
+        """After each step."""
         self._under_way.append(_Readout(step, result))
         self._num_steps += 1
-        self._seconds += seconds
         self._data_wait_seconds += data_wait_seconds
         for microbatch in data.microbatches:
             self._num_packs += 1
@@ -95,6 +92,10 @@ class Meter:
     def flush(self) -> Iterator[StepNumbers]:
         """Waits for all."""
         return self._arrived(keep=0)
+
+    def spend(self, seconds: float) -> None:
+        """All the time that went into steps: for data, for launching, and for the numbers to arrive."""
+        self._seconds += seconds
 
     def take(self) -> dict[str, Any]:
         """The means since the last time, by the names of the record. Everything must have arrived."""

@@ -71,7 +71,7 @@ def choose_device() -> torch.device:
         torch.cuda.get_arch_list(),
         torch.__version__,
     )
-    # cuDNN plans a kernel for each new shape, and decoding has a new one at every piece: 10 s for 2000 sentences, not 1.
+    # cuDNN plans a kernel for each new shape, and decoding has one at every piece: 10 s for 2000 sentences, not 1.
     torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 

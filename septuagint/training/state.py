@@ -54,7 +54,7 @@ def build_training(config: Config, vocabulary_size: int, max_length: int, device
     average = None
     if config.training.ema_decay is not None:
         average = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    return Training(
+    training = Training(
         model=model,
         optimizer=make_optimizer(model, config.training),
         settings=config.training,
@@ -66,16 +66,21 @@ def build_training(config: Config, vocabulary_size: int, max_length: int, device
         average=average,
         skipped_steps=torch.zeros((), dtype=torch.int64, device=device),
         skipped_in_a_row=torch.zeros((), dtype=torch.int64, device=device),
+        is_compiled=False,
     )
+    if _should_compile(config.training.compile, device):
+        compile_forward(training)
+    return training
 
 
 def compile_forward(training: Training) -> None:
     """From now on the step runs compiled code; the first step waits for it to be made."""
     # One shape for the whole run: nothing is ever compiled a second time.
     training.forward = torch.compile(training.forward, dynamic=False)
+    training.is_compiled = True
 
 
-def should_compile(wanted: str, device: torch.device) -> bool:
+def _should_compile(wanted: str, device: torch.device) -> bool:
     """`auto` compiles on GPUs, where the compiler's backend is there."""
     if wanted != "auto":
         return wanted == "on"

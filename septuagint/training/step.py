@@ -37,6 +37,7 @@ class Training:
     average: dict[str, Tensor] | None  # the moving average of the weights, by name
     skipped_steps: Tensor
     skipped_in_a_row: Tensor
+    is_compiled: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

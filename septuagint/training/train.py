@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from septuagint.config import Config
+from septuagint.config import Config, TrainingConfig
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.packing import PackShape, pack_shape
 from septuagint.data.workers import available_cores
@@ -42,12 +42,10 @@ from septuagint.training.signals import Signals
 from septuagint.training.state import (
     Progress,
     build_training,
-    compile_forward,
     load_weights_into,
     read_progress,
     read_validation,
     restore,
-    should_compile,
 )
 from septuagint.training.step import Training
 from septuagint.training.validation import Validation, best_of
@@ -124,18 +122,11 @@ def _attempt(
     *,
     is_quiet: bool,
 ) -> Outcome:
-    world = World(device=choose_device())
-    num_threads = _set_threads()
+    world, num_threads = World(device=choose_device()), _set_threads()
     with lack_of_memory_explained(config.training, shape, world.device):
-        training = build_training(config, dataset.vocabulary.size, shape.max_length, world.device)
-        progress = Progress() if checkpoint is None else restore(training, checkpoint)
-    if checkpoint is None and config.training.init_from is not None:
-        _start_from(training, config.training.init_from, own)
+        training, progress = _begin(config, dataset, shape, checkpoint, world, own)
     _point_to_best(run.path, progress.validations, config)
     check_space(run.path, _checkpoint_bytes(training))
-    is_compiled = should_compile(config.training.compile, world.device)
-    if is_compiled:
-        compile_forward(training)
     number = run.begin_attempt(
         world_size=world.size,
         start_step=progress.step,
@@ -153,42 +144,11 @@ def _attempt(
             record_path(run.path, world.rank), number, [display.show, tensorboard.write], warn=display.warn
         ) as events,
     ):
-        best = best_of(progress.validations, "bleu")
-        events.emit(
-            "attempt",
-            start_step=progress.step,
-            max_steps=config.training.max_steps,
-            device=_device_name(world.device),
-            precision=training.precision,
-            attention=training.backend,
-            is_compiled=is_compiled,
-            num_parameters=sum(parameter.numel() for parameter in training.model.parameters()),
-            num_threads=num_threads,
-            world_size=world.size,
-            learning_rate=describe_learning_rate(config.training, config.model.width),
-            source_budget=shape.source_tokens,
-            target_budget=shape.target_tokens,
-            num_microbatches=config.training.num_microbatches,
-            num_train_pairs=dataset.totals().num_pairs,
-            best_bleu=None if best is None else best.scores.bleu,
-        )
+        events.emit("attempt", **_attempt_fields(config, dataset, shape, training, progress, world))
         for problem in passed_over:
             events.emit("warning", message=f"{problem}; passed over, going on from step {progress.step:,}")
         _warn_of_other_threads(run, num_threads, world.device, events)
-        with CheckpointWriter(
-            run.path,
-            every=config.training.checkpoint_every,
-            resumed_step=None if checkpoint is None else checkpoint.step,
-            on_saved=lambda saved: events.emit(
-                "checkpoint",
-                step=saved.step,
-                seconds=saved.seconds,
-                bytes=saved.bytes,
-                path=str(saved.path.relative_to(run.path)),
-            ),
-            on_failure=lambda message: events.emit("warning", message=message),
-            mirror_folder=config.training.mirror,
-        ) as writer:
+        with _open_writer(run.path, config.training, checkpoint, events) as writer:
             loop = Loop(
                 run_path=run.path,
                 settings=config.training,
@@ -203,17 +163,7 @@ def _attempt(
                 tick=display.tick,
                 world=world,
             )
-            try:
-                with lack_of_memory_explained(config.training, shape, world.device):
-                    reason = loop.run()
-                    averaged = None if reason == "signal" else _try_average(run.path, config, loop)
-                best = _point_to_best(run.path, [*progress.validations, *filter(None, [averaged])], config)
-            except UserError as error:
-                cause = "not_finite" if isinstance(error, NotFiniteError) else "error"
-                events.emit("stop", step=progress.step, reason=cause, hours=progress.seconds / 3600)
-                raise
-        if signals.received is not None:
-            reason = "signal"
+            reason, best = _run(run.path, config, loop)
         events.emit("stop", step=progress.step, reason=reason, hours=progress.seconds / 3600)
     run.end_attempt(end_step=progress.step, outcome=reason)
     # The last lines of the record, too.
@@ -222,6 +172,75 @@ def _attempt(
     return Outcome(
         run=run.path, reason=reason, received=signals.received, progress=progress, best=best, was_finished=False
     )
+
+
+def _begin(
+    config: Config, dataset: Dataset, shape: PackShape, checkpoint: Checkpoint | None, world: World, own: dict[str, Any]
+) -> tuple[Training, Progress]:
+    """The training as the checkpoint left it, or as it is before its first step."""
+    training = build_training(config, dataset.vocabulary.size, shape.max_length, world.device)
+    progress = Progress() if checkpoint is None else restore(training, checkpoint)
+    if checkpoint is None and config.training.init_from is not None:
+        _start_from(training, config.training.init_from, own)
+    return training, progress
+
+
+def _attempt_fields(
+    config: Config, dataset: Dataset, shape: PackShape, training: Training, progress: Progress, world: World
+) -> dict[str, Any]:
+    """What the record says first."""
+    best = best_of(progress.validations, "bleu")
+    return {
+        "start_step": progress.step,
+        "max_steps": config.training.max_steps,
+        "device": _device_name(world.device),
+        "precision": training.precision,
+        "attention": training.backend,
+        "is_compiled": training.is_compiled,
+        "num_parameters": sum(parameter.numel() for parameter in training.model.parameters()),
+        "num_threads": torch.get_num_threads(),
+        "world_size": world.size,
+        "learning_rate": describe_learning_rate(config.training, config.model.width),
+        "source_budget": shape.source_tokens,
+        "target_budget": shape.target_tokens,
+        "num_microbatches": config.training.num_microbatches,
+        "num_train_pairs": dataset.totals().num_pairs,
+        "best_bleu": None if best is None else best.scores.bleu,
+    }
+
+
+def _open_writer(
+    run: Path, settings: TrainingConfig, checkpoint: Checkpoint | None, events: EventLog
+) -> CheckpointWriter:
+    return CheckpointWriter(
+        run,
+        every=settings.checkpoint_every,
+        resumed_step=None if checkpoint is None else checkpoint.step,
+        on_saved=lambda saved: events.emit(
+            "checkpoint",
+            step=saved.step,
+            seconds=saved.seconds,
+            bytes=saved.bytes,
+            path=str(saved.path.relative_to(run)),
+        ),
+        on_failure=lambda message: events.emit("warning", message=message),
+        mirror_folder=settings.mirror,
+    )
+
+
+def _run(run: Path, config: Config, loop: Loop) -> tuple[str, Validation | None]:
+    """(why it stopped, the best validation). An error is on record before it goes further."""
+    progress = loop.progress
+    try:
+        with lack_of_memory_explained(config.training, loop.shape, loop.world.device):
+            reason = loop.run()
+            averaged = None if reason == "signal" else _try_average(run, config, loop)
+        best = _point_to_best(run, [*progress.validations, *filter(None, [averaged])], config)
+    except UserError as error:
+        cause = "not_finite" if isinstance(error, NotFiniteError) else "error"
+        loop.events.emit("stop", step=progress.step, reason=cause, hours=progress.seconds / 3600)
+        raise
+    return "signal" if loop.signals.received is not None else reason, best
 
 
 def _try_average(run: Path, config: Config, loop: Loop) -> Validation | None:

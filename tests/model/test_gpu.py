@@ -51,7 +51,7 @@ def new_training(precision: str, preset: str = "base", **settings: object):
     config = Config.model_construct(
         model=ModelConfig.model_validate({"preset": preset, **SMALL, "num_heads": 2}),
         training=TrainingConfig.model_validate(
-            {"warmup_steps": 1, "learning_rate": 1e-3, "precision": precision, **settings}
+            {"warmup_steps": 1, "learning_rate": 1e-3, "precision": precision, "compile": "off", **settings}
         ),
     )
     return build_training(config, VOCABULARY_SIZE, 64, GPU)

@@ -81,7 +81,7 @@ class TestWhatIsKept:
 
     def test_a_validation_without_a_number_is_never_the_best(self, undisturbed):
         validation = dataclasses.replace(undisturbed.train().progress.validations[0], valid_loss=math.nan)
-        assert validation.metric("loss") == -math.inf
+        assert validation.rank("loss") == (-math.inf, -math.inf)
 
     def test_two_whole_checkpoints_the_best_and_the_weights_of_five_are_kept(self, tiny):
         tiny.train("training.checkpoint_every=1", "training.best_metric=bleu")
