@@ -6,7 +6,7 @@ the memory of the optimizer and the scores of every validation must be the same,
 
     .venv/bin/python benchmarks/kill_and_resume.py --kills 10
 
-Prints the result as JSON, and exits 0 only if nothing was lost. Takes some six minutes on two cores.
+Prints the result as JSON, and exits 0 only if nothing was lost. Takes six to nine minutes on two cores.
 """
 
 import argparse
