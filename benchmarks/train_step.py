@@ -51,6 +51,8 @@ def main() -> None:
     parser.add_argument("--marian", action="store_true", help="measure Hugging Face's MarianMTModel too")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if arguments.marian and arguments.device != "cpu" and torch.cuda.is_available():
+        parser.error("--marian is measured in fp32 and uncompiled: compare on --device cpu")
     names = ["septuagint", *(["marian"] if arguments.marian else [])]
     results = measure(names, arguments)
     if arguments.json:
@@ -265,6 +267,7 @@ def padded_batches(dataset: Dataset, budget: int, seed: int) -> Iterator[tuple[n
         if longest * (position - first + 1) > budget:
             batches.append(order[first:position])
             first, longest = position, max(source_lengths[row], target_lengths[row])
+    batches.append(order[first:])
     while True:
         for number in random.permutation(len(batches)):
             rows = batches[number]

@@ -22,6 +22,7 @@ from septuagint import __version__
 from septuagint.errors import UserError
 
 if TYPE_CHECKING:
+    from septuagint.config import Config
     from septuagint.data.prepare import Prepared
     from septuagint.training.train import Outcome
 
@@ -81,14 +82,16 @@ def demo(
     with ProgressReport(is_quiet=quiet) as report, report.stage("generating", None, ""):
         path = install_demo(Path())
     prepared = _prepare(path, [], workers, quiet, verify=False)
-    outcome = _train(path, None, [], quiet)
-    _exit_by_signal(outcome)
     from septuagint.config_file import load_config
+
+    config = load_config(path)
+    outcome = _train(config, path, None, [], quiet)
+    _exit_by_signal(outcome)
     from septuagint.training.evaluation import score_test_sets
     from septuagint.training.summary import print_demo, summarise_demo
 
     with ProgressReport(is_quiet=quiet) as report:
-        results = score_test_sets(load_config(path), outcome.run, report)
+        results = score_test_sets(config, outcome.run, report)
     if as_json:
         _print_json(summarise_demo(prepared, outcome, results))
     else:
@@ -131,13 +134,16 @@ def train(
 
     Uses the first GPU, or else the CPU. Ctrl-C finishes the step and saves.
     """
-    outcome = _train(config, run, set_values or [], quiet)
+    from septuagint.config_file import load_config
+
+    loaded = load_config(config, set_values or [])
+    outcome = _train(loaded, config, run, set_values or [], quiet)
     from septuagint.training.summary import print_outcome, summarise_outcome
 
     if as_json:
         _print_json(summarise_outcome(outcome))
     else:
-        print_outcome(outcome)
+        print_outcome(outcome, loaded.cost.currency)
     _exit_by_signal(outcome)
 
 
@@ -215,10 +221,7 @@ def _prepare(path: Path, overrides: list[str], workers: int | None, quiet: bool,
         return prepare(config, num_workers=workers or available_cores(), report=report, verify=verify)
 
 
-def _train(path: Path, run: Path | None, overrides: list[str], quiet: bool) -> "Outcome":
-    from septuagint.config_file import load_config
-
-    config = load_config(path, overrides)
+def _train(config: "Config", path: Path, run: Path | None, overrides: list[str], quiet: bool) -> "Outcome":
     _need_extra("train")
     signal.signal(signal.SIGUSR1, _stop)  # until there is something to save: see `training.signals`
     from septuagint.training.train import train
@@ -239,7 +242,7 @@ def _need_extra(name: str) -> None:
     modules = {"train": ("torch", "safetensors", "sacrebleu")}[name]
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
-        raise UserError(f"{', '.join(missing)} is not installed; this needs: pip install 'septuagint[{name}]'")
+        raise UserError(f"not installed: {', '.join(missing)}; this needs: pip install 'septuagint[{name}]'")
 
 
 def _print_json(value: object) -> None:

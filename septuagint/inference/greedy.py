@@ -12,11 +12,17 @@ from septuagint.data.vocabulary import EOS
 from septuagint.model.attention import choose_backend, make_relation
 from septuagint.model.transformer import DecodingState, Transformer
 
-# A translation is never longer than this: so many times the source, and a few pieces more.
+# A translation is never longer than this: so many times the source and a few pieces more, and never without end.
 MAX_LENGTH_RATIO = 2.0
 MAX_LENGTH_EXTRA = 10
-# Source tokens that are translated side by side.
-_BATCH_TOKENS = {"cpu": 2048, "cuda": 16_384}
+MAX_LENGTH = 1024
+# Source tokens that are translated side by side, the few more counted in.
+_BATCH_TOKENS = {"cpu": 4096, "cuda": 32_768}
+
+
+def length_limit(source_length: int) -> int:
+    """The most pieces that a translation of so many pieces may have; a longer one is cut off there."""
+    return min(int(source_length * MAX_LENGTH_RATIO) + MAX_LENGTH_EXTRA, MAX_LENGTH)
 
 
 @torch.inference_mode()
@@ -46,7 +52,7 @@ def _batches(lengths: Sequence[int], num_tokens: int) -> Iterator[list[int]]:
     """Sentences of similar length, the longest first: if memory is short, it is short at once."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if batch and lengths[batch[0]] * (len(batch) + 1) > num_tokens:
+        if batch and (lengths[batch[0]] + MAX_LENGTH_EXTRA) * (len(batch) + 1) > num_tokens:
             yield batch
             batch = []
         batch.append(row)
@@ -64,9 +70,8 @@ def _translate_batch(model: Transformer, sources: list[np.ndarray], dtype: torch
     relation = make_relation(offsets, offsets, choose_backend(device, dtype, head_width), longest)
     ids_S = torch.from_numpy(np.concatenate(sources).astype(np.int64)).to(device)
     memory_SD = model.encode(ids_S, offsets, relation)
-    max_length = int(longest * MAX_LENGTH_RATIO) + MAX_LENGTH_EXTRA
-    state = model.start_decoding(memory_SD, lengths_B.to(device), max_length)
-    return _continue(model, state, [int(length * MAX_LENGTH_RATIO) + MAX_LENGTH_EXTRA for length in lengths_B.tolist()])
+    state = model.start_decoding(memory_SD, lengths_B.to(device), length_limit(longest))
+    return _continue(model, state, [length_limit(length) for length in lengths_B.tolist()])
 
 
 def _continue(model: Transformer, state: DecodingState, limits: list[int]) -> list[list[int]]:

@@ -1,7 +1,6 @@
 """Writes checkpoints beside the training, on a thread of its own. A disk that fails does not stop the run."""
 
 import errno
-import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,7 +10,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from septuagint.errors import StorageError
-from septuagint.training.checkpoint import SavedCheckpoint, best_path, point_best, write_checkpoint
+from septuagint.training.checkpoint import SavedCheckpoint, point_best, write_checkpoint
 from septuagint.training.retention import megabytes, mirror, prune
 
 
@@ -24,6 +23,7 @@ class CheckpointWriter:
         *,
         every: int,
         resumed_step: int | None,
+        best_step: int | None,
         on_saved: Callable[[SavedCheckpoint], None],
         on_failure: Callable[[str], None],
         mirror_folder: Path | None = None,
@@ -33,7 +33,7 @@ class CheckpointWriter:
         """Why the latest checkpoint is not on the disk; None when it is."""
         self._run, self._every = run, every
         self._trusted = set() if resumed_step is None else {resumed_step}
-        self._best_step = _step_of(best_path(run))
+        self._best_step = best_step
         self._on_saved = on_saved
         self._on_failure = on_failure
         self._mirror_folder = mirror_folder
@@ -105,11 +105,6 @@ class CheckpointWriter:
             prune(self._run, self._best_step, self._trusted, every=self._every)
         except OSError as error:
             self._on_failure(f"checkpoint {step} is written, but older ones could not be cleared up: {error}")
-
-
-def _step_of(path: Path | None) -> int | None:
-    match = None if path is None else re.fullmatch(r"step-(\d+)", path.name)
-    return int(match[1]) if match else None
 
 
 def _problem(folder: Path, step: int, num_bytes: int, error: OSError) -> str:

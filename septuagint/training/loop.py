@@ -13,7 +13,7 @@ from septuagint.data.dataset import Dataset
 from septuagint.data.loader import Loader
 from septuagint.data.packing import PackShape, evaluation_packs
 from septuagint.errors import UserError
-from septuagint.inference.greedy import translate_greedily
+from septuagint.inference.greedy import length_limit, translate_greedily
 from septuagint.telemetry.events import EventLog
 from septuagint.training.checkpoint import find_checkpoints
 from septuagint.training.checkpoint_writer import CheckpointWriter
@@ -29,6 +29,7 @@ from septuagint.training.validation import (
     num_without_better,
     validate,
     weights_for_translation,
+    with_weights,
 )
 from septuagint.world import World
 
@@ -75,6 +76,9 @@ class Loop:
         self._valid_batches: list[Microbatch] = []
         for text in self.dataset.valid:
             self._valid_batches += evaluation_packs(text.source, text.target, self.shape)
+        # Now, and not in the midst of decoding: what is compiled has seen the table, and would be compiled again.
+        longest = max(int(text.source.lengths.max(initial=0)) for text in self.dataset.valid)
+        self.training.model.grow_positions(max(longest, length_limit(longest)))
 
     def run(self) -> str:
         """Trains until there is a reason to stop, and says which. All that counts is on the disk then."""
@@ -228,14 +232,15 @@ class Loop:
             validation = self.validate_weights(weights)
         if validation is None:
             return False
-        is_best = self.is_better(validation)
+        is_best = self._is_better(validation)
         self.progress.validations.append(validation)
         return is_best
 
-    def is_better(self, validation: Validation) -> bool:
-        """Than all before it."""
+    def _is_better(self, validation: Validation) -> bool:
+        """Than all whose weights are on the disk."""
+        self.writer.wait()
         metric = self.settings.best_metric
-        best = best_of(self.progress.validations, metric)
+        best = best_of(with_weights(self.run_path, self.progress.validations), metric)
         return best is None or validation.rank(metric) > best.rank(metric)
 
     def validate_weights(self, weights: str) -> Validation | None:
@@ -255,7 +260,7 @@ class Loop:
             )
         except _Interrupted:
             return None
-        seconds, is_best = time.monotonic() - begin, self.is_better(validation)
+        seconds, is_best = time.monotonic() - begin, self._is_better(validation)
         self.events.emit("validation", **validation.fields(), seconds=seconds, is_best=is_best)
         return validation
 
@@ -272,7 +277,8 @@ class Loop:
         """Has the state written, unless it already was."""
         self._watch(self._meter.flush())
         self._take_time()
-        if self._saved == self._place():
+        self.writer.wait()  # one copy of the weights is on its way to the disk at a time
+        if self._saved == self._place() and self.writer.last_error is None:
             return
         state = {**counters(self.training, self.progress), **self.identity}
         weights, others = snapshot(self.training)

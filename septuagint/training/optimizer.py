@@ -71,6 +71,7 @@ def restore_optimizer(model: nn.Module, optimizer: torch.optim.AdamW, tensors: d
                 optimizer.state[parameter][key] = value
 
 
+@torch.no_grad()
 def update_average(average: Iterable[Tensor], weights: Iterable[Tensor], step: int, decay: float) -> None:
     """Moves the average towards the weights; faster in the first steps, when both are still far from anything."""
     rate = 1 - min(decay, (1 + step) / (10 + step))

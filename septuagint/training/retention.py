@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from septuagint.data.files import written_aside
+from septuagint.data.files import read_object, written_aside
 from septuagint.errors import CheckpointError, StorageError
 from septuagint.training.checkpoint import best_path, find_checkpoints, remove_leftovers
 from septuagint.training.checkpoint_files import (
@@ -91,6 +91,8 @@ def mirror(run: Path, target: Path) -> str | None:
     try:
         if target.resolve() == run.resolve():
             return f"{target}: the mirror is the run folder itself; choose another place for training.mirror"
+        if (owner := _first_attempt(target)) is not None and owner != _first_attempt(run):
+            return f"{target}: holds the mirror of another run; choose another place for training.mirror"
         files = [run / name for name in ("log.txt", "environment.json", "config.toml")]
         for path in [*files, *sorted(run.glob("report.*")), *sorted(run.glob("events/*"))]:
             if path.is_file():
@@ -102,6 +104,13 @@ def mirror(run: Path, target: Path) -> str | None:
     except (OSError, CheckpointError) as error:
         return f"not everything could be copied to the mirror {target}: {error}; trying again at the next checkpoint"
     return None
+
+
+def _first_attempt(run: Path) -> object:
+    """What tells runs apart: when and how each was begun. None where nothing is known of a run."""
+    attempts = read_object(run / "environment.json").get("attempts")
+    first = attempts[0] if isinstance(attempts, list) and attempts else {}
+    return (first["start"], first.get("command_line")) if isinstance(first, dict) and "start" in first else None
 
 
 def _copy_if_changed(source: Path, target: Path) -> None:

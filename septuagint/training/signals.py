@@ -8,11 +8,12 @@ from typing import Self
 
 _STDERR = 2
 _SHOW_CURSOR = b"\x1b[?25h"
-_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 class Signals:
-    """Takes note of the first signal while it is open. SIGUSR1 is what batch systems send before their time is up."""
+    """Takes note of the first signal while it is open. SIGUSR1 is what batch systems send before the time is up,
+    SIGHUP what a lost connection leaves behind."""
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
@@ -20,7 +21,8 @@ class Signals:
 
     def __enter__(self) -> Self:
         for number in _HANDLED:
-            self._before[number] = signal.signal(number, self._note)
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup has SIGHUP ignored
+                self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(
@@ -30,9 +32,11 @@ class Signals:
             signal.signal(number, handler)  # type: ignore[arg-type]  # what signal.signal itself gave us
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.received = signal.Signals(number)
-        for again in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(again, signal.SIG_DFL)
+        if self.received is None:
+            self.received = signal.Signals(number)
+        if number != signal.SIGUSR1:  # batch systems send SIGTERM some time after it, and mean the same
+            for again in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(again, signal.SIG_DFL)
         with contextlib.suppress(OSError):
             if number == signal.SIGINT and os.isatty(_STDERR):
                 # The live line has hidden the cursor, and after a second signal nobody would bring it back.

@@ -29,17 +29,19 @@ def summarise_outcome(outcome: Outcome) -> dict[str, Any]:
         "step": progress.step,
         "epochs": progress.epochs,
         "hours": progress.seconds / 3600,
+        "cost": outcome.cost,
         "target_tokens": progress.num_target_tokens,
         "best": None if best is None else best.fields(),
         "best_checkpoint": None if checkpoint is None else str(checkpoint),
     }
 
 
-def print_outcome(outcome: Outcome) -> None:
+def print_outcome(outcome: Outcome, currency: str) -> None:
     """A few lines for the end of the screen."""
     progress, best = outcome.progress, outcome.best
     print(f"{_REASONS[outcome.reason]}{_already(outcome)}")
-    print(f"step {progress.step:,}, {progress.epochs:.1f} epochs, {_duration(progress.seconds)} of training")
+    cost = "" if outcome.cost is None else f", {outcome.cost:.2f} {currency}"
+    print(f"step {progress.step:,}, {progress.epochs:.1f} epochs, {_duration(progress.seconds)} of training{cost}")
     if best is not None:
         what = "" if best.weights == "current" else f" ({best.weights})"
         print(f"best: BLEU {best.scores.bleu:.1f}, chrF {best.scores.chrf:.1f} on validation, step {best.step:,}{what}")

@@ -7,11 +7,11 @@ import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from septuagint.config import Config, TrainingConfig
+from septuagint.config import Config, CostConfig, TrainingConfig
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.packing import PackShape, pack_shape
 from septuagint.data.workers import available_cores
@@ -48,7 +48,7 @@ from septuagint.training.state import (
     restore,
 )
 from septuagint.training.step import Training
-from septuagint.training.validation import Validation, best_of
+from septuagint.training.validation import Validation, best_of, weights_path, with_weights
 from septuagint.world import World
 
 
@@ -61,6 +61,7 @@ class Outcome:
     received: signal.Signals | None
     progress: Progress
     best: Validation | None
+    cost: float | None  # of the hours so far, in the configuration's currency
     was_finished: bool
 
 
@@ -84,6 +85,7 @@ def train(
         else:
             check_same_run(checkpoint.state, own)
             if (finished := _finished(run.path, config, checkpoint)) is not None:
+                _mirror(run.path, config.training)
                 return finished
         return _attempt(run, config, dataset, shape, checkpoint, problems, own, is_quiet=is_quiet)
 
@@ -104,11 +106,20 @@ def _finished(run: Path, config: Config, checkpoint: Checkpoint) -> Outcome | No
     reason = why_finished(progress, config.training)
     if reason is None or not progress.validations or progress.validations[-1].step != progress.step:
         return None
-    averaged = _read_average(run, progress.step)
-    if averaged is None and len(_to_average(run, config, progress.step)) > 1:
+    asked = [step for step, _ in _to_average(run, config, progress.step)]
+    averaged = _read_average(run, asked)
+    if averaged is None and len(asked) > 1:
         return None
     best = _point_to_best(run, [*progress.validations, *filter(None, [averaged])], config)
-    return Outcome(run=run, reason=reason, received=None, progress=progress, best=best, was_finished=True)
+    return Outcome(
+        run=run,
+        reason=reason,
+        received=None,
+        progress=progress,
+        best=best,
+        cost=_cost(config.cost, progress),
+        was_finished=True,
+    )
 
 
 def _attempt(
@@ -125,7 +136,7 @@ def _attempt(
     world, num_threads = World(device=choose_device()), _set_threads()
     with lack_of_memory_explained(config.training, shape, world.device):
         training, progress = _begin(config, dataset, shape, checkpoint, world, own)
-    _point_to_best(run.path, progress.validations, config)
+    best = _point_to_best(run.path, progress.validations, config)
     check_space(run.path, _checkpoint_bytes(training))
     number = run.begin_attempt(
         world_size=world.size,
@@ -147,8 +158,8 @@ def _attempt(
         events.emit("attempt", **_attempt_fields(config, dataset, shape, training, progress, world))
         for problem in passed_over:
             events.emit("warning", message=f"{problem}; passed over, going on from step {progress.step:,}")
-        _warn_of_other_threads(run, num_threads, world.device, events)
-        with _open_writer(run.path, config.training, checkpoint, events) as writer:
+        _warn_of_differences(run, num_threads, training, events)
+        with _open_writer(run.path, config.training, checkpoint, best, events) as writer:
             loop = Loop(
                 run_path=run.path,
                 settings=config.training,
@@ -166,12 +177,20 @@ def _attempt(
             reason, best = _run(run.path, config, loop)
         events.emit("stop", step=progress.step, reason=reason, hours=progress.seconds / 3600)
     run.end_attempt(end_step=progress.step, outcome=reason)
-    # The last lines of the record, too.
-    if config.training.mirror is not None and (warning := mirror(run.path, config.training.mirror)):
-        ProgressReport().warn(warning)
+    _mirror(run.path, config.training)  # the last lines of the record, too
     return Outcome(
-        run=run.path, reason=reason, received=signals.received, progress=progress, best=best, was_finished=False
+        run=run.path,
+        reason=reason,
+        received=signals.received,
+        progress=progress,
+        best=best,
+        cost=_cost(config.cost, progress),
+        was_finished=False,
     )
+
+
+def _cost(cost: CostConfig, progress: Progress) -> float | None:
+    return None if cost.price_per_hour is None else cost.price_per_hour * progress.seconds / 3600
 
 
 def _begin(
@@ -210,12 +229,13 @@ def _attempt_fields(
 
 
 def _open_writer(
-    run: Path, settings: TrainingConfig, checkpoint: Checkpoint | None, events: EventLog
+    run: Path, settings: TrainingConfig, checkpoint: Checkpoint | None, best: Validation | None, events: EventLog
 ) -> CheckpointWriter:
     return CheckpointWriter(
         run,
         every=settings.checkpoint_every,
         resumed_step=None if checkpoint is None else checkpoint.step,
+        best_step=None if best is None else best.step,
         on_saved=lambda saved: events.emit(
             "checkpoint",
             step=saved.step,
@@ -243,20 +263,33 @@ def _run(run: Path, config: Config, loop: Loop) -> tuple[str, Validation | None]
     return "signal" if loop.signals.received is not None else reason, best
 
 
+def _mirror(run: Path, settings: TrainingConfig) -> None:
+    if settings.mirror is not None and (warning := mirror(run, settings.mirror)):
+        ProgressReport().warn(warning)
+
+
 def _try_average(run: Path, config: Config, loop: Loop) -> Validation | None:
     """Validates the mean of the last checkpoints' weights and keeps it; None where there is none, or a signal came."""
-    steps = _to_average(run, config, loop.progress.step)
+    asked = _to_average(run, config, loop.progress.step)
+    steps = []
+    for step, path in asked:
+        try:
+            load_weights(path)
+            steps.append((step, path))
+        except CheckpointError as error:
+            loop.events.emit("warning", message=f"left out of the average: {error}")
     if len(steps) < 2:
         return None
-    try:
-        weights = average_weights([path for _, path in steps])
-    except CheckpointError as error:
-        loop.events.emit("warning", message=f"the last checkpoints were not averaged: {error}")
-        return None
+    weights = average_weights([path for _, path in steps])
     load_weights_into(loop.training.model, weights, "the average")
     validation = loop.validate_weights(f"average of {len(steps)} checkpoints")
     if validation is not None:
-        state = {"of_steps": [step for step, _ in steps], "validation": asdict(validation), **loop.identity}
+        state = {
+            "asked_steps": [step for step, _ in asked],
+            "of_steps": [step for step, _ in steps],
+            "validation": asdict(validation),
+            **loop.identity,
+        }
         with writing_to(run):
             write_weights(checkpoint_path(run, "averaged"), loop.progress.step, weights, state)
     return validation
@@ -268,13 +301,10 @@ def _point_to_best(run: Path, validations: Sequence[Validation], config: Config)
     A kill between a checkpoint and its link leaves the old one, and a run that goes on leaves its average behind. Where
     the disk knows no links, or has no space for one, that has been said when the checkpoint was written.
     """
-    best = best_of(validations, config.training.best_metric)
-    if best is not None:
-        step: int | Literal["averaged"] = "averaged" if best.weights.startswith("average") else best.step
-        path = checkpoint_path(run, step)
-        if path.exists() and best_path(run) != path:
-            with contextlib.suppress(OSError):
-                point_best(run, step)
+    best = best_of(with_weights(run, validations), config.training.best_metric)
+    if best is not None and best_path(run) != weights_path(run, best):
+        with contextlib.suppress(OSError):
+            point_best(run, "averaged" if best.is_average else best.step)
     return best
 
 
@@ -285,18 +315,21 @@ def _to_average(run: Path, config: Config, last: int) -> list[tuple[int, Path]]:
     return [(step, path) for step, path in found if step == last or (step < last and step % every == 0)][:number]
 
 
-def _read_average(run: Path, step: int) -> Validation | None:
-    """How the average of the run's last checkpoints did, if it was made at this step."""
+def _read_average(run: Path, asked: list[int]) -> Validation | None:
+    """How the average of these checkpoints did, if it was made."""
     try:
         state = load_weights(checkpoint_path(run, "averaged")).state
     except CheckpointError:
         return None
-    return read_validation(state["validation"]) if state["step"] == step else None
+    return read_validation(state["validation"]) if state.get("asked_steps") == asked else None
 
 
 def _start_from(training: Training, path: Path, own: dict[str, Any]) -> None:
     """New training, old weights."""
-    start = load_weights(path)
+    try:
+        start = load_weights(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"training.init_from: {error}") from error
     if start.state.get("vocabulary_sha256", own["vocabulary_sha256"]) != own["vocabulary_sha256"]:
         raise CheckpointError(
             f"training.init_from = {path}: its vocabulary is not that of the data folder; prepare the text with "
@@ -316,13 +349,22 @@ def _set_threads() -> int:
     return num_threads
 
 
-def _warn_of_other_threads(run: RunFolder, num_threads: int, device: torch.device, events: EventLog) -> None:
-    before = [attempt.get("num_threads") for attempt in run.attempts if attempt.get("num_threads") != num_threads]
-    if device.type == "cpu" and before:
+def _warn_of_differences(run: RunFolder, num_threads: int, training: Training, events: EventLog) -> None:
+    """What may differ from the attempt before, and has a say in the last digits."""
+    if len(run.attempts) < 2:
+        return
+    before = run.attempts[-2]
+    if before.get("precision") != training.precision:
         events.emit(
             "warning",
-            message=f"this attempt has {num_threads} threads, an earlier one had {before[-1]}: the "
-            "result will differ in its last digits from that of a run with the same number throughout",
+            message=f"this attempt computes in {training.precision}, the last one in {before.get('precision')}: the "
+            "device is another; set training.precision in a run that is to move between devices",
+        )
+    if training.skipped_steps.device.type == "cpu" and before.get("num_threads") != num_threads:
+        events.emit(
+            "warning",
+            message=f"this attempt has {num_threads} threads, the last one had {before.get('num_threads')}: the result "
+            "will differ in its last digits from that of a run with the same number throughout",
         )
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from septuagint.inference.greedy import translate_greedily
 from septuagint.inference.scoring import Score, score
 from septuagint.model.attention import make_layout
 from septuagint.model.transformer import Transformer
+from septuagint.training.checkpoint import checkpoint_path
 from septuagint.training.precision import DTYPES
 from septuagint.training.step import Training, make_forward
 
@@ -37,6 +39,11 @@ class Validation:
     def _value(self, name: str) -> float:
         value = -self.valid_loss if name == "loss" else float(getattr(self.scores, name))
         return value if math.isfinite(value) else -math.inf  # what is no number is not even equal to itself
+
+    @property
+    def is_average(self) -> bool:
+        """Whether it was of the mean of several checkpoints."""
+        return self.weights.startswith("average")
 
     def fields(self) -> dict[str, Any]:
         """For the record."""
@@ -132,6 +139,16 @@ def _swap(training: Training) -> None:
     assert training.average is not None
     for name, parameter in training.model.named_parameters():
         parameter.data, training.average[name] = training.average[name], parameter.data
+
+
+def with_weights(run: Path, validations: Sequence[Validation]) -> list[Validation]:
+    """Those whose weights are there: the best are kept, but a full disk may have had no room for them."""
+    return [validation for validation in validations if weights_path(run, validation).exists()]
+
+
+def weights_path(run: Path, validation: Validation) -> Path:
+    """The checkpoint that was validated."""
+    return checkpoint_path(run, "averaged" if validation.is_average else validation.step)
 
 
 def best_of(validations: Sequence[Validation], metric: str) -> Validation | None:

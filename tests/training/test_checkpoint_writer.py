@@ -47,7 +47,15 @@ def notes() -> Notes:
 
 def new_writer(run: Path, notes: Notes, **options: Any) -> CheckpointWriter:
     return CheckpointWriter(
-        run, **{"every": 1, "resumed_step": None, "on_saved": notes.on_saved, "on_failure": notes.on_failure} | options
+        run,
+        **{
+            "every": 1,
+            "resumed_step": None,
+            "best_step": None,
+            "on_saved": notes.on_saved,
+            "on_failure": notes.on_failure,
+        }
+        | options,
     )
 
 
@@ -76,7 +84,7 @@ def test_a_resumed_run_keeps_the_best_of_before_and_the_one_it_went_on_from(tmp_
     (checkpoint_path(tmp_path, 3) / "state.json").write_bytes(b"")
     found, _ = newest_valid(tmp_path)
     assert found is not None
-    with new_writer(tmp_path, notes, resumed_step=found.step) as writer:
+    with new_writer(tmp_path, notes, resumed_step=found.step, best_step=1) as writer:
         for step in range(4, 10):
             save(writer, step)
             writer.wait()

@@ -16,7 +16,13 @@ from septuagint.data.order import EpochOrder
 from septuagint.errors import ConfigError
 from septuagint.telemetry.events import read_events, record_path
 from septuagint.training import loop
-from septuagint.training.checkpoint import checkpoint_path, find_checkpoints, load_checkpoint, write_checkpoint
+from septuagint.training.checkpoint import (
+    checkpoint_path,
+    find_checkpoints,
+    load_checkpoint,
+    load_weights,
+    write_checkpoint,
+)
 from septuagint.training.step import Training
 from tests.training.conftest import terminate
 
@@ -213,7 +219,38 @@ def test_another_number_of_threads_is_warned_of(tiny, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     tiny.train("training.max_steps=4")
     (warning,) = tiny.events(kind="warning")
-    assert warning["message"].startswith("this attempt has 2 threads, an earlier one had 1: the result will differ")
+    assert warning["message"].startswith("this attempt has 2 threads, the last one had 1: the result will differ")
+
+
+def test_another_precision_is_warned_of(tiny):
+    """As if the first attempt had been on a GPU."""
+    tiny.train("training.max_steps=3")
+    environment = tiny.run_path("run") / "environment.json"
+    environment.write_text(environment.read_text().replace('"precision": "fp32"', '"precision": "bf16"'))
+    tiny.train("training.max_steps=4")
+    (warning,) = tiny.events(kind="warning")
+    assert warning["message"].startswith("this attempt computes in fp32, the last one in bf16")
+
+
+def test_a_finished_run_averages_anew_where_another_number_is_asked_for(tiny):
+    tiny.train()
+    assert tiny.train().was_finished
+    assert not tiny.train("training.average_checkpoints=2").was_finished
+    assert tiny.train("training.average_checkpoints=2").was_finished
+    state = load_weights(tiny.run_path("run") / "checkpoints" / "averaged").state
+    assert len(state["of_steps"]) == 2
+    none = tiny.train("training.average_checkpoints=0")
+    assert none.was_finished
+    assert not none.best.is_average
+
+
+def test_a_damaged_checkpoint_is_left_out_of_the_average_and_the_run_is_finished_all_the_same(tiny):
+    tiny.train("training.average_checkpoints=0")
+    (checkpoint_path(tiny.run_path("run"), 6) / "model.safetensors").write_bytes(b"")
+    tiny.train()
+    (warning,) = tiny.events(kind="warning")
+    assert warning["message"].startswith("left out of the average: ")
+    assert tiny.train().was_finished
 
 
 def test_going_on_at_step_1_000_000_takes_the_work_of_going_on_at_step_9(tiny, undisturbed, during_step, monkeypatch):

@@ -287,3 +287,18 @@ def test_a_folder_that_is_removed_never_stands_half_under_its_name(tmp_path, mon
     monkeypatch.setattr(checkpoint_files.shutil, "rmtree", remove)
     checkpoint_files.discard(path)
     assert not path.exists()
+
+
+def test_the_mirror_of_another_run_is_left_alone(tmp_path):
+    for name, start in (("one", "2026-01-01"), ("two", "2026-01-02")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "log.txt").write_text(name)
+        (folder / "environment.json").write_text(f'{{"attempts": [{{"start": "{start}", "command_line": []}}]}}')
+    target = tmp_path / "mirror"
+    assert mirror(tmp_path / "one", target) is None
+    assert mirror(tmp_path / "one", target) is None
+    warning = mirror(tmp_path / "two", target)
+    assert warning is not None
+    assert "holds the mirror of another run" in warning
+    assert (target / "log.txt").read_text() == "one"

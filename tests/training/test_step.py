@@ -119,6 +119,7 @@ def test_the_moving_average_lags_behind_the_weights():
     training = new_training(ema_decay=0.5)
     train_step(training, microbatches([random_pairs(LENGTHS)]), 1)
     assert training.average is not None
+    assert not any(tensor.requires_grad for tensor in training.average.values())  # or every step would be remembered
     current = dict(training.model.named_parameters())
     assert any(not torch.equal(training.average[name], current[name]) for name in current)
 
