@@ -1,13 +1,19 @@
 """Files that are written whole or not at all, and told apart by their SHA-256."""
 
 import contextlib
+import datetime
+import errno
+import fcntl
 import hashlib
 import json
 import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from septuagint.errors import UserError
 
 # A file changed this shortly before it was hashed may change again within the same clock tick, unseen.
 _SETTLED_NANOSECONDS = 1_000_000_000
@@ -61,6 +67,29 @@ def fsync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(path: Path, refusal: str) -> Iterator[None]:
+    """Holds a lock file for this process; one that is killed leaves no lock behind.
+
+    Where another process holds it, a UserError with the refusal, in which `{holder}` stands for that process.
+    """
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise UserError(refusal.replace("{holder}", file.read().strip())) from None
+        except OSError as error:
+            # Some network file systems have no locks at all. People who work there know of each other.
+            if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+                raise
+        file.truncate(0)
+        since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        file.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
+        file.flush()
+        yield
 
 
 def hash_file(path: Path) -> str:

@@ -8,11 +8,8 @@ deleted; shards are made in a folder of their own and become valid with the mani
 """
 
 import contextlib
-import fcntl
-import os
 import re
 import shutil
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +18,7 @@ from pathlib import Path
 from septuagint.config import Config
 from septuagint.data.cleaning import check_some_are_left, clean_corpora, mark_duplicates, warn_of_damage
 from septuagint.data.encoding import check_some_fit, encode_corpora, make_vocabulary
-from septuagint.data.files import Known, copy_file, fsync_folder, hash_file
+from septuagint.data.files import Known, copy_file, fsync_folder, hash_file, locked
 from septuagint.data.joining import join_corpora
 from septuagint.data.manifest import Corpus, Manifest, OutputFile, VocabularyEntry, write_manifest
 from septuagint.data.normaliser import NORMALISER
@@ -40,7 +37,7 @@ from septuagint.data.plan import (
 )
 from septuagint.data.vocabulary import Vocabulary
 from septuagint.data.workers import Workers
-from septuagint.errors import ChangedFileError, StorageError, UserError, writing_to
+from septuagint.errors import ChangedFileError, StorageError, writing_to
 from septuagint.progress import ProgressReport
 
 
@@ -67,7 +64,11 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
         Vocabulary.load(config.vocabulary.model)  # a wrong one is refused before any work
     with writing_to(folder):
         _claim(work)
-        with _only_one(work / "lock"), Workers(num_workers) as workers:
+        refusal = (
+            f"{folder}: another preparation is at work in this folder ({{holder}}); "
+            "wait until it has finished, or stop it"
+        )
+        with locked(work / "lock", refusal), Workers(num_workers) as workers:
             known = Known(work / "known.json", is_trusted=not verify)
             corpora = look_at_inputs(config.data, known, workers, report)
             fingerprint = fingerprint_of(config, corpora)
@@ -103,24 +104,6 @@ def _claim(work: Path) -> None:
     if work.is_dir() and any(work.iterdir()) and not (work / "lock").exists():
         raise StorageError(f"{work}: this folder is not one of ours; choose another data.folder, or move it away")
     work.mkdir(parents=True, exist_ok=True)
-
-
-@contextlib.contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    """Holds the folder's lock. It belongs to the process: one that is killed leaves no lock behind."""
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise UserError(
-                f"{path.parent.parent}: another preparation is at work in this folder ({file.read().strip()}); "
-                "wait until it has finished, or stop it"
-            ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
-        yield
 
 
 @contextlib.contextmanager

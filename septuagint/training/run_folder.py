@@ -7,13 +7,9 @@ killed has no end. `checkpoint` describes the checkpoints.
 
 import contextlib
 import datetime
-import errno
-import fcntl
 import importlib.metadata
 import json
-import os
 import platform
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,9 +19,9 @@ from typing import Any
 import septuagint
 from septuagint.config import Config
 from septuagint.config_file import as_toml, describe
-from septuagint.data.files import fsync_folder, write_json, written_aside
+from septuagint.data.files import fsync_folder, locked, write_json, written_aside
 from septuagint.data.manifest import Manifest
-from septuagint.errors import ConfigError, StorageError, UserError, writing_to
+from septuagint.errors import ConfigError, StorageError, writing_to
 from septuagint.training.checkpoint import find_checkpoints, remove_leftovers
 from septuagint.training.checkpoint_files import is_temporary
 
@@ -137,7 +133,11 @@ def open_run(path: Path, config: Config, *, config_path: Path, overrides: Sequen
         with writing_to(path):
             path.mkdir(parents=True, exist_ok=True)
             _check_ours(path)
-            stack.enter_context(_only_one(path / "lock"))
+            refusal = (
+                f"{path}: another process is training in this folder ({{holder}}); "
+                "wait until it has finished, stop it, or choose another folder with --run"
+            )
+            stack.enter_context(locked(path / "lock", refusal))
             remove_leftovers(path)
             run = RunFolder(path, config_toml)
             run._write_environment()
@@ -158,27 +158,6 @@ def _check_ours(path: Path) -> None:
                 f"{path}: this folder is not empty ({min(foreign)}) and not a run of ours ({ENVIRONMENT} is missing); "
                 "choose another one with --run"
             )
-
-
-@contextlib.contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise UserError(
-                f"{path.parent}: another process is training in this folder ({file.read().strip()}); "
-                "wait until it has finished, stop it, or choose another folder with --run"
-            ) from None
-        except OSError as error:
-            # Some network file systems have no locks at all. People who train there know of each other.
-            if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
-                raise
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()} since {_now()}\n")
-        file.flush()
-        yield
 
 
 def _read_environment(path: Path) -> dict[str, Any]:

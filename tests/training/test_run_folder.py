@@ -2,6 +2,7 @@
 
 import copy
 import datetime
+import fcntl
 import json
 import os
 import signal
@@ -145,7 +146,7 @@ def test_a_file_system_without_locks_is_good_enough(tmp_path, config_path, monke
     def no_locks(*_: Any) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(run_folder.fcntl, "flock", no_locks)
+    monkeypatch.setattr(fcntl, "flock", no_locks)
     with opened(tmp_path / "run", config_path) as run:
         assert isinstance(run, RunFolder)
 
