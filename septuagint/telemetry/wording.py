@@ -59,9 +59,11 @@ def _attempt_lines(event: Event) -> list[str]:
     counts = _parts(event, "num_parameters", "world_size", "num_threads")
     lines = ["  ".join([f"attempt {event['attempt']}", *_parts(event, "start_step", "max_steps"), *where, *counts])]
     if "target_budget" in event:
+        num_packs = event["num_microbatches"]
+        packs = "1 pack" if num_packs == 1 else f"{num_packs:,} packs"
         compiled = "compiled" if event["is_compiled"] else "not compiled"
         lines.append(
-            f"    a step: {event['num_microbatches']:,} packs of up to {event['source_budget']:,} source and "
+            f"    a step: {packs} of up to {event['source_budget']:,} source and "
             f"{event['target_budget']:,} target tokens, {event['attention']} attention, {compiled}"
         )
         lines.append(f"    learning rate: {event['learning_rate']}")
