@@ -1,6 +1,6 @@
 """How full packs are, and how fast they are planned and built, on the text of a data folder.
 
-    python benchmarks/packing.py configs/base.toml --set data.folder=... [--budgets 4096 16384]
+    python benchmarks/packing.py CONFIG [--budgets 4096 16384]
 
 Whole blocks of the stream of pairs are packed as training would, the last pack of each block counted with its gap.
 """

@@ -1,11 +1,11 @@
 """How fast a training step is: non-padding target tokens per second, fill and peak memory, on this machine.
 
-    python benchmarks/train_step.py configs/base.toml --set data.folder=... [--steps 20] [--marian]
+    python benchmarks/train_step.py CONFIG [--steps 20] [--marian]
 
 The whole step is measured with the program's own parts: loader with prefetch, forward, label-smoothed loss, backward,
 dropout, clipping, AdamW. `--marian` (pip install transformers==5.22.2) measures Hugging Face's MarianMTModel of the
-same size beside it, on the same text: length-bucketed padded batches of the same token budget, fused AdamW, the
-attention that is faster for it (SDPA). Both run in processes of their own and take turns, so that what else happens
+same size beside it, on the same text: length-bucketed padded batches of the same token budget, fused AdamW,
+SDPA attention. Both run in processes of their own and take turns, so that what else happens
 on the machine hits both; the figures are medians over the rounds.
 """
 
