@@ -12,8 +12,8 @@ demo: $(READY)  ## the whole program on a small corpus of its own
 test: $(READY)  ## everything that runs in a few minutes
 	$(VENV) -m pytest -n 2 -m "not slow" tests
 
-slow-test: $(READY)  ## the tests that take longer
-	$(VENV) -m pytest -n 2 -m slow tests
+slow-test: $(READY)  ## the tests that take longer, one at a time: a training takes all cores for itself
+	$(VENV) -m pytest -m slow tests
 
 check: $(READY)  ## formatting, lint and types
 	$(VENV) -m ruff format --check .
