@@ -248,6 +248,8 @@ class TestWhatIsShown:
 
 @pytest.mark.slow
 def test_compiled_code_learns_what_plain_code_learns(tiny, undisturbed):
+    if " " in torch.__file__:
+        pytest.skip("torch's compiler does not quote its own path, which has a space here")
     program = tiny.start("training.compile=on")
     assert program.wait(timeout=600) == 0
     (attempt,) = tiny.events(kind="attempt")
