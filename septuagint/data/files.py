@@ -40,6 +40,15 @@ def write_json(path: Path, value: Any) -> None:
         file.write(json_bytes(value))
 
 
+def write_manifest_file(path: Path, body: dict[str, Any]) -> None:
+    """Writes what makes a folder valid, durably and all at once.
+
+    It has its own SHA-256 in it, so that a flipped bit in a count does not go unseen either.
+    """
+    write_json(path, {**body, "sha256": hash_json(body)})
+    fsync_folder(path.parent)
+
+
 def json_bytes(value: Any) -> bytes:
     """JSON for people to read. Half a character, as in a file name that is not UTF-8, becomes its escape."""
     return json.dumps(value, ensure_ascii=False, indent=1).encode(errors="backslashreplace") + b"\n"

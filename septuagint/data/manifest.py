@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from septuagint.data.files import fsync_folder, hash_file, hash_json, json_bytes, written_aside
+from septuagint.data.files import hash_file, hash_json, write_manifest_file
 from septuagint.errors import DataError
 
 MANIFEST = "manifest.json"
@@ -136,11 +136,7 @@ class Manifest(Entry):
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Makes a data folder valid, all at once."""
-    body = manifest.model_dump(mode="json")
-    # The manifest's own hash, so that a flipped bit in a count does not go unseen either.
-    with written_aside(folder / MANIFEST) as file:
-        file.write(json_bytes({**body, "sha256": hash_json(body)}))
-    fsync_folder(folder)
+    write_manifest_file(folder / MANIFEST, manifest.model_dump(mode="json"))
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from septuagint.data.files import fsync_folder, hash_file, hash_json, json_bytes, written_aside
+from septuagint.data.files import fsync_folder, hash_file, hash_json, write_manifest_file
 from septuagint.errors import CheckpointError
 
 FileName = Literal["state.json", "model.safetensors", "optimizer.safetensors"]
@@ -55,10 +55,7 @@ class Manifest(BaseModel):
 
 def write_manifest(folder: Path, files: dict[FileName, FileEntry]) -> None:
     """Says what a checkpoint holds, all at once."""
-    body = Manifest(files=files).model_dump(mode="json")
-    with written_aside(folder / MANIFEST) as file:
-        file.write(json_bytes({**body, "sha256": hash_json(body)}))
-    fsync_folder(folder)
+    write_manifest_file(folder / MANIFEST, Manifest(files=files).model_dump(mode="json"))
 
 
 def read_manifest(folder: Path) -> Manifest:
