@@ -2,12 +2,13 @@
 
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from septuagint.errors import StorageError
-from septuagint.training.checkpoint import find_checkpoints, newest_valid
+from septuagint.training.checkpoint import checkpoint_path, find_checkpoints, newest_valid
 
 MEGABYTE = 1 << 20
 
@@ -47,7 +48,15 @@ def test_a_disk_that_stays_full_leaves_the_last_good_checkpoint_to_go_on_from(
     tiny, undisturbed, small_disk, during_step
 ):
     disk = tiny.root = small_disk("size=20m")
-    during_step({5: lambda: fill(disk)})
+    saved = checkpoint_path(tiny.run_path("run"), 4)
+
+    def fill_once_step_4_is_saved() -> None:
+        deadline = time.monotonic() + 30
+        while not saved.exists() and time.monotonic() < deadline:  # it is written beside the training
+            time.sleep(0.005)
+        fill(disk)
+
+    during_step({5: fill_once_step_4_is_saved})
     with pytest.raises(StorageError, match=r"the checkpoint of step 12 was not written.*run the same command again"):
         tiny.train()
     found, problems = newest_valid(tiny.run_path("run"))
