@@ -36,6 +36,7 @@ from septuagint.training.optimizer import learning_rate
 from septuagint.training.precision import choose_device
 from septuagint.training.state import build_training
 from septuagint.training.step import train_step
+from septuagint.world import World
 
 Run = Callable[[int], tuple[int, float, float]]  # steps -> target tokens, source fill, target fill
 
@@ -147,7 +148,7 @@ def begin_septuagint(config: Config, dataset: Dataset, device: torch.device) -> 
     """The program's own step."""
     settings = config.training
     shape = pack_shape(settings.microbatch_tokens, dataset.totals())
-    training = build_training(config, dataset.vocabulary.size, shape.max_length, device)
+    training = build_training(config, dataset.vocabulary.size, shape.max_length, World(device=device))
     loader = Loader(
         dataset.train,
         dataset.order(settings.seed),

@@ -5,12 +5,14 @@ traceback; 1: ours; 128 + n: stopped by signal n (but 0 for SIGUSR1). Heavy impo
 --help comes at once.
 """
 
+import contextlib
 import errno
 import importlib.util
 import json
 import os
 import signal
 import sys
+import traceback
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
@@ -19,11 +21,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 import typer
 
 from septuagint import __version__
-from septuagint.errors import UserError
+from septuagint.errors import DriftError, LostPeerError, UserError
 
 if TYPE_CHECKING:
     from septuagint.config import Config
     from septuagint.data.prepare import Prepared
+    from septuagint.training.launcher import Place
     from septuagint.training.train import Outcome
 
 app = typer.Typer(
@@ -85,7 +88,7 @@ def demo(
     from septuagint.config_file import load_config
 
     config = load_config(path)
-    outcome = _train(config, path, None, [], quiet)
+    outcome = _train(config, path, None, [], quiet, _find_place())
     _exit_by_signal(outcome)
     from septuagint.training.evaluation import score_test_sets
     from septuagint.training.summary import print_demo, summarise_demo
@@ -127,20 +130,39 @@ def train(
     config: ConfigArgument,
     run: RunOption = None,
     set_values: SetOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, help="Ranks to start on this machine; without it this process alone trains."),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="CPU threads of a rank; its share of the cores by default.")
+    ] = None,
+    interface: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Network interface between hosts; the one that routes to them by default."),
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Train on a prepared data folder; run it again to go on.
 
-    Uses the first GPU, or else the CPU. Ctrl-C finishes the step and saves.
+    Uses the GPUs, or else the CPU. Ctrl-C finishes the step and saves. On several machines it is started by torchrun,
+    mpirun or srun: see docs/clusters.md.
     """
     from septuagint.config_file import load_config
 
     loaded = load_config(config, set_values or [])
-    outcome = _train(loaded, config, run, set_values or [], quiet)
+    place = _find_place()
+    if workers is not None and place.launcher == "none":
+        raise typer.Exit(_run_workers(workers, sys.argv[1:]))
+    if workers is not None and place.launcher != "workers":
+        raise UserError(f"--workers starts ranks, but {place.launcher} has started this one already: leave it out")
+    outcome = _train(loaded, config, run, set_values or [], quiet, place, interface, threads)
     from septuagint.training.summary import print_outcome, summarise_outcome
 
-    if as_json:
+    if place.rank > 0:
+        pass  # rank 0 speaks for all
+    elif as_json:
         _print_json(summarise_outcome(outcome))
     else:
         print_outcome(outcome, loaded.cost.currency)
@@ -178,16 +200,37 @@ def main() -> NoReturn:
             raise
         _tell(f"error: the result could not be written: {error.strerror}")
         sys.stdout = _nowhere()
-        sys.exit(2)
+        _leave(2)
     except UserError as error:
+        if error.is_told:
+            _tell(f"error: {error}")
+        _leave(2)
+    except DriftError as error:
         _tell(f"error: {error}")
-        sys.exit(2)
+        _leave(1)
+    except LostPeerError as error:
+        _tell(f"error: {error}")
+        _leave(75)
     except Stopped as stopped:
         from septuagint.training.signals import exit_code
 
         _tell("\nstopped; run the same command again to go on")
-        sys.exit(exit_code(signal.Signals(stopped.number)))
+        _leave(exit_code(signal.Signals(stopped.number)))
+    except Exception:
+        traceback.print_exc()
+        _leave(1)
     sys.exit(0)
+
+
+def _leave(code: int) -> NoReturn:
+    """A world that has lost a rank cannot be taken apart: its libraries would wait for the others."""
+    torch_distributed = sys.modules.get("torch.distributed")
+    if torch_distributed is None or not torch_distributed.is_initialized():
+        sys.exit(code)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 def _tell(message: str) -> None:
@@ -221,13 +264,48 @@ def _prepare(path: Path, overrides: list[str], workers: int | None, quiet: bool,
         return prepare(config, num_workers=workers or available_cores(), report=report, verify=verify)
 
 
-def _train(config: "Config", path: Path, run: Path | None, overrides: list[str], quiet: bool) -> "Outcome":
+def _find_place() -> "Place":
+    """What the launcher says, if there is one; this process does not outlive it."""
+    from septuagint.training.launcher import die_with_launcher, find_place
+
+    place = find_place(os.environ)
+    if place.launcher != "none":
+        die_with_launcher()
+    return place
+
+
+def _run_workers(number: int, arguments: list[str]) -> int:
+    """The ranks of this machine, each with the same arguments."""
+    _need_extra("train")
+    from septuagint.training.workers import run_workers
+
+    return run_workers(number, arguments)
+
+
+def _train(
+    config: "Config",
+    path: Path,
+    run: Path | None,
+    overrides: list[str],
+    quiet: bool,
+    place: "Place",
+    interface: str | None = None,
+    threads: int | None = None,
+) -> "Outcome":
     _need_extra("train")
     signal.signal(signal.SIGUSR1, _stop)  # until there is something to save: see `training.signals`
     from septuagint.training.train import train
 
-    run_path = run or Path("runs") / path.stem
-    return train(config, config_path=path, run_path=run_path, overrides=overrides, is_quiet=quiet)
+    return train(
+        config,
+        config_path=path,
+        run_path=run or Path("runs") / path.stem,
+        overrides=overrides,
+        place=place,
+        interface=interface,
+        num_threads=threads,
+        is_quiet=quiet,
+    )
 
 
 def _exit_by_signal(outcome: "Outcome") -> None:

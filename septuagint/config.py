@@ -286,6 +286,8 @@ class TrainingConfig(Section):
     """Stop after this many validations in a row without a better one."""
     init_from: ConfigPath | None = None
     """Start from the weights of this run or checkpoint folder instead of random ones."""
+    timeout_minutes: PositiveFloat = 5.0
+    """With several ranks: give up when one has not been heard of for so long, name it, and leave."""
     mirror: ConfigPath | None = None
     """Copy log, events and best weights here at each checkpoint, for machines that will be cancelled."""
 

@@ -9,6 +9,9 @@ from pathlib import Path
 class UserError(Exception):
     """Something the user can put right. The message gives the rule, the value and the way out."""
 
+    is_told = True
+    """Whether this process says it: where all ranks have the same to say, one of each host does."""
+
 
 class ConfigError(UserError):
     """The configuration file or a --set option is wrong."""
@@ -28,6 +31,14 @@ class StorageError(UserError):
 
 class CheckpointError(UserError):
     """A checkpoint is damaged, incomplete, or not one of ours."""
+
+
+class LostPeerError(Exception):
+    """Another rank, its host, or the network between is gone. Nobody's mistake: start it again, and it goes on."""
+
+
+class DriftError(Exception):
+    """Ranks that should hold the same weights do not: memory, a disk or a link has changed bits."""
 
 
 @contextmanager

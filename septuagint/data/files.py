@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from septuagint.errors import UserError
 
@@ -79,17 +79,20 @@ def fsync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, refusal: str) -> Iterator[None]:
+def locked(path: Path, refusal: str, patience_seconds: float = 0.0) -> Iterator[None]:
     """Holds a lock file for this process; one that is killed leaves no lock behind.
 
-    Where another process holds it, a UserError with the refusal, in which `{holder}` stands for that process.
+    Where another process holds it and does not leave in time, a UserError with the refusal, in which `{holder}` stands
+    for that process.
     """
+    deadline = time.monotonic() + patience_seconds
     with path.open("a+") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise UserError(refusal.replace("{holder}", file.read().strip())) from None
+            while not _try_lock(file):
+                if time.monotonic() >= deadline:
+                    file.seek(0)
+                    raise UserError(refusal.replace("{holder}", file.read().strip()))
+                time.sleep(0.1)
         except OSError as error:
             # Some network file systems have no locks at all. People who work there know of each other.
             if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
@@ -99,6 +102,14 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
         file.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
         file.flush()
         yield
+
+
+def _try_lock(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def hash_file(path: Path) -> str:

@@ -9,8 +9,10 @@ from typing import Any, Self
 
 from torch import Tensor
 
+from septuagint.data.files import hash_file
 from septuagint.errors import StorageError
 from septuagint.training.checkpoint import SavedCheckpoint, point_best, write_checkpoint
+from septuagint.training.checkpoint_files import MANIFEST
 from septuagint.training.retention import megabytes, mirror, prune
 
 
@@ -31,6 +33,8 @@ class CheckpointWriter:
         """`every` is the number of steps between regular checkpoints: see `retention`."""
         self.last_error: StorageError | None = None
         """Why the latest checkpoint is not on the disk; None when it is."""
+        self.last_written: tuple[int, str] | None = None
+        """(step, SHA-256 of the manifest) of the latest checkpoint that is."""
         self._run, self._every = run, every
         self._trusted = set() if resumed_step is None else {resumed_step}
         self._best_step = best_step
@@ -86,6 +90,7 @@ class CheckpointWriter:
             self._on_failure(f"{problem}; trying again at the next checkpoint")
             return
         self.last_error = None
+        self.last_written = step, hash_file(saved.path / MANIFEST)
         self._trusted.add(step)
         self._tidy(step, is_best)
         self._on_saved(saved)

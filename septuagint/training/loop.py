@@ -1,11 +1,13 @@
 """The loop: what happens at which step. The arithmetic is in `step`, the wiring in `train`."""
 
 import gc
+import itertools
+import signal
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from septuagint.batch import Microbatch, StepData
 from septuagint.config import TrainingConfig
@@ -15,23 +17,31 @@ from septuagint.data.packing import PackShape, evaluation_packs
 from septuagint.errors import UserError
 from septuagint.inference.greedy import length_limit, translate_greedily
 from septuagint.telemetry.events import EventLog
+from septuagint.training.agreement import together
 from septuagint.training.checkpoint import find_checkpoints
 from septuagint.training.checkpoint_writer import CheckpointWriter
-from septuagint.training.meter import Meter, StepNumbers
+from septuagint.training.meter import Meter, StepNumbers, Tally
 from septuagint.training.optimizer import learning_rate
 from septuagint.training.precision import DTYPES
 from septuagint.training.signals import Signals
 from septuagint.training.state import Progress, counters, snapshot
-from septuagint.training.step import StepResult, Training, make_forward, train_step
+from septuagint.training.step import Training, rehearse, train_step
+from septuagint.training.synchrony import check_no_drift, check_same_files
 from septuagint.training.validation import (
+    Share,
     Validation,
     best_of,
+    measure_share,
     num_without_better,
-    validate,
+    put_together,
+    read_share,
+    read_validation,
     weights_for_translation,
     with_weights,
 )
-from septuagint.world import World
+from septuagint.training.watch import Watch
+
+Result = TypeVar("Result")
 
 # So many steps in a row that are not finite will not get better by themselves. fp16 needs about ten to find its scale.
 MAX_SKIPPED_IN_A_ROW = 50
@@ -59,18 +69,26 @@ class Loop:
     shape: PackShape
     identity: dict[str, Any]
     events: EventLog
-    writer: CheckpointWriter
+    writer: CheckpointWriter | None  # on the ranks that write for their disk
     signals: Signals
+    watch: Watch
     tick: Callable[[int], None]
-    world: World
+    exchange_records: Callable[[], None]
 
     def __post_init__(self) -> None:
+        self.world = self.training.world
+        self.received: signal.Signals | None = None
+        """The signal that all ranks stop for."""
         self._started = time.monotonic()
         self._seconds_before = self.progress.seconds
         self._first_step = self.progress.step + 1
         self._seconds_in_steps = 0.0
         self._saved = self._place()
-        self._meter = Meter(source_budget=self.shape.source_tokens, target_budget=self.shape.target_tokens)
+        self._meter = Meter(
+            source_budget=self.shape.source_tokens,
+            target_budget=self.shape.target_tokens,
+            num_packs=self.settings.num_microbatches,
+        )
         sample = self.dataset.training_sample(_SAMPLE_PAIRS, self.settings.seed)
         self._sample_batches = evaluation_packs(*sample, self.shape)
         self._valid_batches: list[Microbatch] = []
@@ -82,25 +100,37 @@ class Loop:
 
     def run(self) -> str:
         """Trains until there is a reason to stop, and says which. All that counts is on the disk then."""
+        check_no_drift(list(self.training.model.parameters()), self.progress.step, self.world)
         with self._open_loader() as loader:
             if self.progress.step:
                 self._validate_and_save()  # at the end of the last attempt a signal may have broken it off
+            steps = self._rehearsed(loader) if self.world.size > 1 else loader
             while (reason := self._why_stop()) is None:
-                self._make_step(loader)
+                self._make_step(steps)
                 if self._is_due(self.settings.log_every):
                     self._log()
-                if self._is_due(self.settings.sample_every):
+                if self._is_due(self.settings.sample_every) and self.world.rank == 0:
                     self._show_sample()
                 self._validate_and_save()
-        self._watch(self._meter.flush())
+        self._note(self._meter.flush())
         is_best = reason != "signal" and self._validate()
         if not self._is_validated():
             reason = "signal"
         self._save(is_best=is_best)
-        self.writer.wait()
-        if self.writer.last_error is not None:
-            raise self.writer.last_error
+        self._finish_writing()
         return reason
+
+    def _rehearsed(self, loader: Loader) -> Iterator[StepData]:
+        """The steps of the loader, after one microbatch for nothing.
+
+        It shows whether all machines reach each other, and lays out the buckets of gradients as they stay: they follow
+        the order in which gradients come, and the order of additions follows them. A resumed run adds up as one that
+        never stopped.
+        """
+        self.watch.enter("rehearsal", self.progress.step)
+        first = next(loader)
+        self._or_uncompiled(lambda: rehearse(self.training, first.microbatches[0]))
+        return itertools.chain([first], loader)
 
     def _open_loader(self) -> Loader:
         return Loader(
@@ -115,13 +145,15 @@ class Loop:
         )
 
     def _why_stop(self) -> str | None:
-        if self.signals.received is not None:
-            return "signal"
-        self._take_time()
-        return why_finished(self.progress, self.settings)
+        """The same on all ranks: what they agreed on in the last step, or what a world of one knows by itself."""
+        if self.world.size == 1:
+            self.received = self.signals.received
+            self.progress.seconds = self._clock()
+        return "signal" if self.received is not None else why_finished(self.progress, self.settings)
 
-    def _take_time(self) -> None:
-        self.progress.seconds = self._seconds_before + time.monotonic() - self._started
+    def _clock(self) -> float:
+        """Seconds of the run so far. Rank 0's counts for all."""
+        return self._seconds_before + time.monotonic() - self._started
 
     def _is_due(self, every: int) -> bool:
         return self.progress.step % every == 0
@@ -130,21 +162,21 @@ class Loop:
         validations = self.progress.validations
         return bool(validations) and validations[-1].step == self.progress.step
 
-    def _make_step(self, loader: Loader) -> None:
+    def _make_step(self, steps: Iterator[StepData]) -> None:
         progress, begin = self.progress, time.monotonic()
-        data = next(loader)
-        data_wait_seconds = time.monotonic() - begin
         step = progress.step + 1
-        result = self._step_or_uncompiled(data, step)
+        self.watch.enter("data", step)
+        data = next(steps)
+        data_wait_seconds = time.monotonic() - begin
+        tally = Tally.of(data, seconds=self._clock() if self.world.rank == 0 else 0.0, received=self.signals.received)
+        result = self._or_uncompiled(
+            lambda: train_step(self.training, data.microbatches, step, tally=tally, enter=self.watch.enter)
+        )
         progress.step, progress.cursor, progress.epochs = step, data.next, data.epochs
-        for microbatch in data.microbatches:
-            progress.num_pairs += microbatch.num_pairs
-            progress.num_source_tokens += microbatch.num_source_tokens
-            progress.num_target_tokens += microbatch.num_target_tokens
         if step == self._first_step:
             gc.collect()
             gc.freeze()  # what is alive now lives as long as the run: no need to look at it again and again
-        self._watch(self._meter.add(step, result, data, data_wait_seconds=data_wait_seconds))
+        self._note(self._meter.add(step, result, data_wait_seconds=data_wait_seconds))
         self._spend(time.monotonic() - begin)
         self.tick(step)
 
@@ -152,26 +184,33 @@ class Loop:
         self._seconds_in_steps += seconds
         self._meter.spend(seconds)
 
-    def _step_or_uncompiled(self, data: StepData, step: int) -> StepResult:
+    def _or_uncompiled(self, action: Callable[[], Result]) -> Result:
+        """The first thing that runs compiled code may find that it cannot be compiled here."""
         try:
-            return train_step(self.training, data.microbatches, step)
+            return action()
         except Exception as error:
             origin = type(error).__module__
-            if step != self._first_step or not origin.startswith(("torch._dynamo", "torch._inductor")):
+            if self.progress.step >= self._first_step or not origin.startswith(("torch._dynamo", "torch._inductor")):
                 raise
             self.events.emit("warning", message=f"torch.compile failed ({type(error).__name__}); going on without it")
-            self.training.forward = make_forward(
-                self.training.model, self.settings.label_smoothing, self.training.precision
-            )
+            self.training.forward = self.training.objective
             self.training.is_compiled = False
             self.training.optimizer.zero_grad(set_to_none=True)
-            return train_step(self.training, data.microbatches, step)
+            return action()
 
-    def _watch(self, arrived: Iterable[StepNumbers]) -> None:
+    def _note(self, arrived: Iterable[StepNumbers]) -> None:
+        """What the world's steps came to, as soon as it is known: the same on all ranks."""
+        progress = self.progress
         for numbers in arrived:
+            tally = numbers.tally
+            progress.num_pairs += int(tally.num_pairs)
+            progress.num_source_tokens += int(tally.num_source_tokens)
+            progress.num_target_tokens += int(tally.num_target_tokens)
+            progress.seconds = tally.seconds
+            self.received = self.received or tally.received
             if numbers.skipped_in_a_row == 0:
                 continue
-            self.events.emit(
+            self._record(
                 "skipped",
                 step=numbers.step,
                 loss_nats_per_token=numbers.loss,
@@ -182,9 +221,14 @@ class Loop:
             if numbers.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
                 raise NotFiniteError(_not_finite(self.run_path, numbers, self.settings))
 
+    def _record(self, event: str, /, **fields: Any) -> None:
+        """What is the same on all ranks stands in the record of rank 0 alone."""
+        if self.world.rank == 0:
+            self.events.emit(event, **fields)
+
     def _log(self) -> None:
         begin = time.monotonic()
-        self._watch(self._meter.flush())
+        self._note(self._meter.flush())
         self._spend(time.monotonic() - begin)
         step = self.progress.step
         fields = self._meter.take()
@@ -196,6 +240,9 @@ class Loop:
             **fields,
             eta_seconds=self._eta_seconds(fields["seconds_per_step"]),
         )
+        self.watch.enter("logging")
+        self.exchange_records()
+        check_no_drift(list(self.training.model.parameters()), step, self.world)
 
     def _eta_seconds(self, seconds_per_step: float) -> float:
         """At the pace of the latest steps, and with the pauses between steps that this attempt has had so far."""
@@ -207,6 +254,7 @@ class Loop:
         return max(0.0, seconds)
 
     def _show_sample(self) -> None:
+        self.watch.enter("sample")
         text = self.dataset.valid[0]
         row = self.progress.step // self.settings.sample_every % len(text.source)
         with weights_for_translation(self.training):
@@ -237,35 +285,60 @@ class Loop:
         return is_best
 
     def _is_better(self, validation: Validation) -> bool:
-        """Than all whose weights are on the disk."""
-        self.writer.wait()
+        """Than all whose weights are on the disk of rank 0."""
+        if self.writer is not None:
+            self.writer.wait()
         metric = self.settings.best_metric
         best = best_of(with_weights(self.run_path, self.progress.validations), metric)
-        return best is None or validation.rank(metric) > best.rank(metric)
+        return bool(self.world.broadcast(best is None or validation.rank(metric) > best.rank(metric)))
 
     def validate_weights(self, weights: str) -> Validation | None:
-        """Measures the model as it is and records it; None where a signal broke it off."""
+        """Measures the model as it is, each rank a part, and records it; None where a signal broke it off."""
         begin = time.monotonic()
+        self.watch.enter("validation")
         try:
-            validation = validate(
-                self.training,
-                self.progress.step,
-                valid_batches=self._valid_batches,
-                sample_batches=self._sample_batches,
-                sets=self.dataset.valid,
-                vocabulary=self.dataset.vocabulary,
-                target_language=self.dataset.manifest.target_language,
-                weights=weights,
-                advance=self._break_off_at_signal,
+            share = asdict(
+                measure_share(
+                    self.training,
+                    valid_batches=self._valid_batches,
+                    sample_batches=self._sample_batches,
+                    sets=self.dataset.valid,
+                    vocabulary=self.dataset.vocabulary,
+                    advance=self._break_off_at_signal,
+                )
             )
         except _Interrupted:
+            share = None
+        self.watch.enter("waiting for others to validate")
+        self.watch.wait_for_all()
+        shares = self.world.gather({"share": share, "received": self.signals.received})
+        if any(entry["share"] is None for entry in shares):
+            received = max(entry["received"] or 0 for entry in shares)
+            self.received = self.received or (signal.Signals(received) if received else None)
             return None
+        validation = self._put_together([read_share(entry["share"]) for entry in shares], weights)
         seconds, is_best = time.monotonic() - begin, self._is_better(validation)
-        self.events.emit("validation", **validation.fields(), seconds=seconds, is_best=is_best)
+        self._record("validation", **validation.fields(), seconds=seconds, is_best=is_best)
+        self.exchange_records()
         return validation
+
+    def _put_together(self, shares: list[Share], weights: str) -> Validation:
+        """Scored once, and told to all."""
+        validation = None
+        if self.world.rank == 0:
+            validation = put_together(
+                shares,
+                self.progress.step,
+                sets=self.dataset.valid,
+                target_language=self.dataset.manifest.target_language,
+                weights=weights,
+            )
+        return read_validation(self.world.broadcast(None if validation is None else asdict(validation)))
 
     def _break_off_at_signal(self, num_sentences: int) -> None:
         if self.signals.received is not None:
+            self.watch.received(self.signals.received)
+        if self.signals.received is not None or self.watch.has_peer_signal:
             raise _Interrupted
 
     def _place(self) -> tuple[int, int, str | None]:
@@ -275,15 +348,37 @@ class Loop:
 
     def _save(self, *, is_best: bool) -> None:
         """Has the state written, unless it already was."""
-        self._watch(self._meter.flush())
-        self._take_time()
-        self.writer.wait()  # one copy of the weights is on its way to the disk at a time
-        if self._saved == self._place() and self.writer.last_error is None:
+        self._note(self._meter.flush())
+        self.watch.enter("checkpoint")
+        self._wait_for_disks()
+        self.progress.seconds = self.world.broadcast(self._clock())
+        is_written = self._saved == self._place() and (self.writer is None or self.writer.last_error is None)
+        if not self.world.any(not is_written):
             return
-        state = {**counters(self.training, self.progress), **self.identity}
-        weights, others = snapshot(self.training)
-        self.writer.save(self.progress.step, weights, others, state, is_best=is_best)
+        check_no_drift(list(self.training.model.parameters()), self.progress.step, self.world)
+        if self.writer is not None:
+            state = {**counters(self.training, self.progress), **self.identity}
+            weights, others = snapshot(self.training)
+            self.writer.save(self.progress.step, weights, others, state, is_best=is_best)
         self._saved = self._place()
+
+    def _wait_for_disks(self) -> None:
+        """One copy of the weights is on its way to a disk at a time; what has arrived must be the same everywhere."""
+        if self.writer is not None:
+            self.writer.wait()
+        self.watch.wait_for_all()
+        written = self.world.gather(None if self.writer is None else self.writer.last_written)
+        check_same_files(written, self.world)
+
+    def _finish_writing(self) -> None:
+        """Waits for the last checkpoint. Whoever could not write it says so, and the run has not ended well."""
+        self._wait_for_disks()
+        together(self.world, self._raise_if_not_written)
+        self.exchange_records()
+
+    def _raise_if_not_written(self) -> None:
+        if self.writer is not None and self.writer.last_error is not None:
+            raise self.writer.last_error
 
 
 def why_finished(progress: Progress, settings: TrainingConfig) -> str | None:

@@ -60,11 +60,11 @@ def check_build(name: str, capability: tuple[int, int], architectures: list[str]
     )
 
 
-def choose_device() -> torch.device:
-    """The GPU if there is one that torch can use, else the CPU."""
+def choose_device(local_rank: int = 0) -> torch.device:
+    """The GPU of a rank if there is one that torch can use, else the CPU. Ranks share GPUs where there are fewer."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    device = torch.device("cuda", 0)
+    device = torch.device("cuda", local_rank % torch.cuda.device_count())
     check_build(
         torch.cuda.get_device_name(device),
         torch.cuda.get_device_capability(device),

@@ -39,6 +39,7 @@ MAY_CHANGE = frozenset(
         "sample_every",
         "patience",
         "average_checkpoints",
+        "timeout_minutes",
         "mirror",
     )
 )
@@ -99,6 +100,14 @@ class RunFolder:
         self._is_under_way = True
         return len(self.attempts)
 
+    def adopt(self, attempts: Sequence[dict[str, Any]]) -> None:
+        """Takes over what another disk knows of the run; the last attempt may be the one that has just begun."""
+        with writing_to(self.path):
+            self._write_config()
+            self._environment["attempts"] = list(attempts)
+            self._write_environment()
+        self._is_under_way = bool(attempts) and attempts[-1].get("end") is None
+
     def end_attempt(self, *, end_step: int | None, outcome: str) -> None:
         """Records how the attempt ended."""
         self._environment["attempts"][-1].update(end=_now(), end_step=end_step, outcome=outcome)
@@ -126,8 +135,13 @@ class RunFolder:
 
 
 @contextlib.contextmanager
-def open_run(path: Path, config: Config, *, config_path: Path, overrides: Sequence[str] = ()) -> Iterator[RunFolder]:
-    """Takes a run folder for this process, a new one or one to go on with, and clears up what a killed one left."""
+def open_run(
+    path: Path, config: Config, *, config_path: Path, overrides: Sequence[str] = (), patience_seconds: float = 0.0
+) -> Iterator[RunFolder]:
+    """Takes a run folder for this process, a new one or one to go on with, and clears up what a killed one left.
+
+    `patience_seconds` is how long to wait for another process that holds it.
+    """
     config_toml = as_toml(describe(config, config_path, overrides))
     with contextlib.ExitStack() as stack:
         with writing_to(path):
@@ -137,7 +151,7 @@ def open_run(path: Path, config: Config, *, config_path: Path, overrides: Sequen
                 f"{path}: another process is training in this folder ({{holder}}); "
                 "wait until it has finished, stop it, or choose another folder with --run"
             )
-            stack.enter_context(locked(path / "lock", refusal))
+            stack.enter_context(locked(path / "lock", refusal, patience_seconds))
             remove_leftovers(path)
             run = RunFolder(path, config_toml)
             run._write_environment()

@@ -15,8 +15,10 @@ class Signals:
     """Takes note of the first signal while it is open. SIGUSR1 is what batch systems send before the time is up,
     SIGHUP what a lost connection leaves behind."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_launched: bool = False) -> None:
+        """A launcher passes on signals that reached us already, and kills what does not leave: no second one counts."""
         self.received: signal.Signals | None = None
+        self._is_launched = is_launched
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Self:
@@ -34,11 +36,13 @@ class Signals:
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:
             self.received = signal.Signals(number)
-        if number != signal.SIGUSR1:  # batch systems send SIGTERM some time after it, and mean the same
+        if (
+            number != signal.SIGUSR1 and not self._is_launched
+        ):  # batch systems send SIGTERM some time after it, and mean the same
             for again in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(again, signal.SIG_DFL)
         with contextlib.suppress(OSError):
-            if number == signal.SIGINT and os.isatty(_STDERR):
+            if number == signal.SIGINT and os.isatty(_STDERR) and not self._is_launched:
                 # The live line has hidden the cursor, and after a second signal nobody would bring it back.
                 os.write(_STDERR, _SHOW_CURSOR + b"\nfinishing the step, then saving; Ctrl-C again ends it at once\n")
 

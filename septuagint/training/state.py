@@ -18,14 +18,15 @@ from torch import Tensor
 from septuagint.batch import Cursor
 from septuagint.config import Config
 from septuagint.errors import CheckpointError
-from septuagint.inference.scoring import Score
 from septuagint.model.attention import choose_backend
 from septuagint.model.transformer import Transformer
 from septuagint.training.checkpoint import Checkpoint, to_host
 from septuagint.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
 from septuagint.training.precision import DTYPES, LossScale, choose_precision
-from septuagint.training.step import Training, make_forward
-from septuagint.training.validation import Validation
+from septuagint.training.step import Objective, Training
+from septuagint.training.synchrony import synchronise
+from septuagint.training.validation import Validation, read_validation
+from septuagint.world import World
 
 _RAW_WEIGHTS = "weights."
 
@@ -44,8 +45,9 @@ class Progress:
     validations: list[Validation] = field(default_factory=list)
 
 
-def build_training(config: Config, vocabulary_size: int, max_length: int, device: torch.device) -> Training:
+def build_training(config: Config, vocabulary_size: int, max_length: int, world: World) -> Training:
     """A training before its first step. The weights depend on the seed alone, not on the device."""
+    device = world.device
     precision = choose_precision(config.training.precision, device)
     torch.manual_seed(config.training.seed)
     model = Transformer(config.model, vocabulary_size)
@@ -54,14 +56,17 @@ def build_training(config: Config, vocabulary_size: int, max_length: int, device
     average = None
     if config.training.ema_decay is not None:
         average = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    objective = synchronise(Objective(model, config.training.label_smoothing, precision), world)
     training = Training(
+        world=world,
         model=model,
         optimizer=make_optimizer(model, config.training),
         settings=config.training,
         precision=precision,
         backend=choose_backend(device, DTYPES[precision], config.model.width // config.model.num_heads),
         max_length=max_length,
-        forward=make_forward(model, config.training.label_smoothing, precision),
+        objective=objective,
+        forward=objective,
         loss_scale=LossScale.start(device) if precision == "fp16" else None,
         average=average,
         skipped_steps=torch.zeros((), dtype=torch.int64, device=device),
@@ -76,7 +81,7 @@ def build_training(config: Config, vocabulary_size: int, max_length: int, device
 def compile_forward(training: Training) -> None:
     """From now on the step runs compiled code; the first step waits for it to be made."""
     # One shape for the whole run: nothing is ever compiled a second time.
-    training.forward = torch.compile(training.forward, dynamic=False)
+    training.forward = torch.compile(training.objective, dynamic=False)
     training.is_compiled = True
 
 
@@ -136,17 +141,6 @@ def read_progress(state: dict[str, Any]) -> Progress:
             **{name: state[name] for name in Progress.__dataclass_fields__},
             "cursor": Cursor(**state["cursor"]),
             "validations": [read_validation(entry) for entry in state["validations"]],
-        }
-    )
-
-
-def read_validation(entry: dict[str, Any]) -> Validation:
-    """A validation as `asdict` wrote it."""
-    return Validation(
-        **{
-            **entry,
-            "scores": Score(**entry["scores"]),
-            "scores_of_sets": {name: Score(**scores) for name, scores in entry["scores_of_sets"].items()},
         }
     )
 

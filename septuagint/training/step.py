@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from septuagint.batch import Microbatch, PackedBatch
 from septuagint.config import TrainingConfig
@@ -18,21 +18,47 @@ from septuagint.model.loss import token_loss
 from septuagint.model.transformer import Transformer
 from septuagint.training.optimizer import learning_rate, update_average
 from septuagint.training.precision import DTYPES, LossScale, Precision
+from septuagint.training.synchrony import clear_gradients, gradient_sync
+from septuagint.world import World
 
 Forward = Callable[[PackedBatch, Layout, Tensor | None], tuple[Tensor, Tensor]]
+
+
+class Objective(nn.Module):
+    """(batch, layout, gradient scale) -> (loss sum, tokens): what is compiled on GPUs, and synchronised over ranks."""
+
+    def __init__(self, model: Transformer, label_smoothing: float, precision: Precision) -> None:
+        super().__init__()
+        self.model = model
+        self._label_smoothing = label_smoothing
+        self._precision = precision
+
+    def forward(self, batch: PackedBatch, layout: Layout, gradient_scale: Tensor | None) -> tuple[Tensor, Tensor]:
+        weight, dtype = self.model.embeddings.weight, DTYPES[self._precision]
+        with torch.autocast(weight.device.type, dtype=dtype, enabled=self._precision != "fp32"):
+            hidden_TD = self.model(batch, layout)
+        return token_loss(
+            hidden_TD.to(dtype),
+            weight,
+            batch.labels_T,
+            label_smoothing=self._label_smoothing,
+            gradient_scale=gradient_scale,
+        )
 
 
 @dataclass(kw_only=True, slots=True)
 class Training:
     """The weights, and everything that changes with them."""
 
+    world: World
     model: Transformer
     optimizer: torch.optim.AdamW
     settings: TrainingConfig
     precision: Precision
     backend: Backend
     max_length: int  # of a sentence, in tokens
-    forward: Forward
+    objective: nn.Module  # an Objective, or one whose gradients are averaged over the ranks
+    forward: Forward  # the same, perhaps compiled
     loss_scale: LossScale | None
     average: dict[str, Tensor] | None  # the moving average of the weights, by name
     skipped_steps: Tensor
@@ -42,18 +68,29 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepResult:
-    """What a step did, still on the device."""
+    """What a step did, still on the device. Loss, tokens and tally are the world's."""
 
     loss_sum: Tensor
     num_tokens: Tensor
+    tally: Tensor
     gradient_norm: Tensor  # of the mean loss, before clipping
     loss_scale: Tensor | None
     skipped_steps: Tensor
     skipped_in_a_row: Tensor
 
 
-def train_step(training: Training, microbatches: Sequence[Microbatch], step: int) -> StepResult:
-    """Makes update number `step`, counted from 1."""
+def train_step(
+    training: Training,
+    microbatches: Sequence[Microbatch],
+    step: int,
+    *,
+    tally: Sequence[float] = (),
+    enter: Callable[[str], None] = lambda phase: None,
+) -> StepResult:
+    """Makes update number `step`, counted from 1, of all ranks' microbatches.
+
+    `tally` is added up over the ranks on the way; `enter` is told what is being done.
+    """
     settings, parameters = training.settings, list(training.model.parameters())
     device = parameters[0].device
     training.model.train()
@@ -61,18 +98,29 @@ def train_step(training: Training, microbatches: Sequence[Microbatch], step: int
     if training.loss_scale is not None:
         # The scale is for the mean loss, as everywhere; what is differentiated is the sum.
         scale = training.loss_scale.scale / settings.tokens_per_step
-    loss_sum = torch.zeros((), device=device)
-    num_tokens = torch.zeros((), dtype=torch.int64, device=device)
-    for microbatch in microbatches:
+    enter("forward")
+    totals = torch.zeros(2 + len(tally), dtype=torch.float64, device=device)
+    for index, value in enumerate(tally):
+        totals[2 + index].fill_(value)  # a number inside a kernel: nothing is copied
+    for index, microbatch in enumerate(microbatches):
+        is_last = index == len(microbatches) - 1
         torch.manual_seed(dropout_seed(settings.seed, step, microbatch.index))
-        batch = microbatch.batch.to(device)
-        layout = make_layout(batch, training.backend, training.max_length)
-        loss, count = training.forward(batch, layout, scale)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
-        loss_sum += loss.detach()
-        num_tokens += count
+        with gradient_sync(training.objective, enabled=is_last):
+            batch = microbatch.batch.to(device)
+            layout = make_layout(batch, training.backend, training.max_length)
+            loss, count = training.forward(batch, layout, scale)
+            totals[0] += loss.detach()
+            totals[1] += count
+            if is_last:
+                enter("backward and communication")
+                adding = training.world.sum(totals)  # beside the backward pass, as the gradients will be
+            loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
+    adding.wait()
+    enter("optimizer")
+    loss_sum, num_tokens = totals[0], totals[1]
     gradients = [p.grad for p in parameters if p.grad is not None]
-    divisor = num_tokens.clamp_min(1).float() * (1.0 if scale is None else scale)
+    # The gradients were averaged over ranks; what we want is the mean over the world's tokens.
+    divisor = (num_tokens.clamp_min(1) / training.world.size).float() * (1.0 if scale is None else scale)
     gradient_norm = torch.nn.utils.get_total_norm(gradients) / divisor
     is_skipped = ~(gradient_norm.isfinite() & loss_sum.isfinite())
     if settings.max_gradient_norm:
@@ -83,6 +131,7 @@ def train_step(training: Training, microbatches: Sequence[Microbatch], step: int
     result = StepResult(
         loss_sum=loss_sum,
         num_tokens=num_tokens,
+        tally=totals[2:],
         gradient_norm=gradient_norm,
         loss_scale=None if training.loss_scale is None else training.loss_scale.scale,
         skipped_steps=training.skipped_steps,
@@ -93,23 +142,14 @@ def train_step(training: Training, microbatches: Sequence[Microbatch], step: int
     return result
 
 
-def make_forward(model: Transformer, label_smoothing: float, precision: Precision) -> Forward:
-    """(batch, layout, gradient scale) -> (loss sum, tokens): what is compiled on GPUs."""
-    device_type = next(model.parameters()).device.type
-    dtype = DTYPES[precision]
-
-    def forward(batch: PackedBatch, layout: Layout, gradient_scale: Tensor | None) -> tuple[Tensor, Tensor]:
-        with torch.autocast(device_type, dtype=dtype, enabled=precision != "fp32"):
-            hidden_TD = model(batch, layout)
-        return token_loss(
-            hidden_TD.to(dtype),
-            model.embeddings.weight,
-            batch.labels_T,
-            label_smoothing=label_smoothing,
-            gradient_scale=gradient_scale,
-        )
-
-    return forward
+def rehearse(training: Training, microbatch: Microbatch) -> None:
+    """Forward and backward of one microbatch on all ranks, without an update."""
+    training.model.train()
+    batch = microbatch.batch.to(training.world.device)
+    layout = make_layout(batch, training.backend, training.max_length)
+    loss, _ = training.forward(batch, layout, None)
+    loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
+    clear_gradients(training.objective, training.optimizer)
 
 
 def dropout_seed(seed: int, step: int, microbatch: int) -> int:
@@ -126,7 +166,7 @@ def _apply(training: Training, step: int, divisor: Tensor, is_skipped: Tensor) -
     optimizer.grad_scale = divisor  # type: ignore[attr-defined]  # torch's GradScaler speaks to optimizers like this
     optimizer.found_inf = is_skipped.float()  # type: ignore[attr-defined]
     optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+    clear_gradients(training.objective, optimizer)
     if training.average is not None:
         assert settings.ema_decay is not None
         weights = dict(training.model.named_parameters())

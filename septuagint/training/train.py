@@ -1,10 +1,10 @@
 """A training from its configuration to its end: opens everything, goes on where the run stood, and closes it again."""
 
 import contextlib
+import datetime
 import os
 import signal
-import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ import torch
 from septuagint.config import Config, CostConfig, TrainingConfig
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.packing import PackShape, pack_shape
-from septuagint.data.workers import available_cores
-from septuagint.errors import CheckpointError, UserError, writing_to
+from septuagint.errors import CheckpointError, DriftError, LostPeerError, UserError, writing_to
 from septuagint.progress import ProgressReport
 from septuagint.telemetry.console import Display
-from septuagint.telemetry.events import EventLog, record_path
+from septuagint.telemetry.events import Event, EventLog, record_path
 from septuagint.telemetry.tensorboard import TensorBoardMirror
+from septuagint.training.agreement import check_enough_work, check_same, leaders_first, terms, together
 from septuagint.training.checkpoint import (
     Checkpoint,
     average_weights,
@@ -27,15 +27,23 @@ from septuagint.training.checkpoint import (
     checkpoint_path,
     find_checkpoints,
     load_weights,
-    newest_valid,
     point_best,
     write_weights,
 )
 from septuagint.training.checkpoint_writer import CheckpointWriter
+from septuagint.training.exchange import (
+    Disks,
+    RecordExchange,
+    find_disks,
+    merge_records,
+    share_attempts,
+    share_checkpoints,
+)
+from septuagint.training.launcher import Place, share_of_cores
 from septuagint.training.loop import Loop, NotFiniteError, why_finished
 from septuagint.training.memory import lack_of_memory_explained
 from septuagint.training.optimizer import describe_learning_rate
-from septuagint.training.precision import choose_device
+from septuagint.training.rendezvous import join_world
 from septuagint.training.retention import check_space, mirror
 from septuagint.training.run_folder import RunFolder, check_same_run, identity, open_run
 from septuagint.training.signals import Signals
@@ -44,12 +52,14 @@ from septuagint.training.state import (
     build_training,
     load_weights_into,
     read_progress,
-    read_validation,
     restore,
 )
 from septuagint.training.step import Training
-from septuagint.training.validation import Validation, best_of, weights_path, with_weights
+from septuagint.training.validation import Validation, best_of, read_validation, weights_path, with_weights
+from septuagint.training.watch import Watch
 from septuagint.world import World
+
+_LOCK_PATIENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,29 +75,115 @@ class Outcome:
     was_finished: bool
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """What an attempt is made of, on one rank."""
+
+    config: Config
+    world: World
+    watch: Watch
+    disks: Disks
+    dataset: Dataset
+    shape: PackShape
+    run_path: Path
+    run: RunFolder | None  # on the ranks that write for their disk
+    num_threads: int
+    is_quiet: bool
+
+
 def train(
     config: Config,
     *,
     config_path: Path,
     run_path: Path,
     overrides: Sequence[str] = (),
+    place: Place | None = None,
+    interface: str | None = None,
+    num_threads: int | None = None,
     is_quiet: bool = False,
 ) -> Outcome:
-    """Trains, or goes on, until the run is finished or a signal comes."""
-    with ProgressReport(is_quiet=is_quiet) as report:
-        dataset = open_dataset(config.data, report)
-    shape = pack_shape(config.training.microbatch_tokens, dataset.totals())
-    with open_run(run_path, config, config_path=config_path, overrides=overrides) as run:
-        checkpoint, problems = newest_valid(run.path)
+    """Trains, or goes on, until the run is finished or a signal comes. Every rank of a world calls it.
+
+    `place` is what the launcher says; without one, this process is the world.
+    """
+    place = place or Place(launcher="none")
+    num_threads = num_threads or share_of_cores(place, os.environ)
+    torch.set_num_threads(num_threads)
+    timeout = datetime.timedelta(minutes=config.training.timeout_minutes)
+    with (
+        join_world(place, timeout=timeout, interface=interface) as (world, meeting),
+        Watch(world, meeting, timeout.total_seconds()) as watch,
+        watch.guarding(),
+        contextlib.ExitStack() as stack,
+    ):
+        check_same(world, terms(config))
+        check_enough_work(world, config.training.num_microbatches, config.training.microbatch_tokens)
+        watch.enter("reading data")
+        dataset = leaders_first(world, lambda: _open_dataset(config, is_quiet or world.rank > 0))
         own = identity(config, dataset.manifest)
-        if checkpoint is None:
-            _check_is_new(run.path, problems)
-        else:
-            check_same_run(checkpoint.state, own)
-            if (finished := _finished(run.path, config, checkpoint)) is not None:
-                _mirror(run.path, config.training)
-                return finished
-        return _attempt(run, config, dataset, shape, checkpoint, problems, own, is_quiet=is_quiet)
+        check_same(world, {key: own[key] for key in ("data_fingerprint", "vocabulary_sha256")})
+        disks = find_disks(run_path, world)
+        run = together(world, lambda: _open_run(stack, run_path, config, config_path, overrides, disks, place))
+        setting = Setting(
+            config=config,
+            world=world,
+            watch=watch,
+            disks=disks,
+            dataset=dataset,
+            shape=pack_shape(config.training.microbatch_tokens, dataset.totals()),
+            run_path=run_path,
+            run=run,
+            num_threads=num_threads,
+            is_quiet=is_quiet,
+        )
+        outcome = _go_on(setting, world.broadcast(own))
+        watch.enter("leaving")
+        world.gather(None)  # rank 0 keeps the meeting place: it leaves when all are done
+        return outcome
+
+
+def _open_dataset(config: Config, is_quiet: bool) -> Dataset:
+    with ProgressReport(is_quiet=is_quiet) as report:
+        return open_dataset(config.data, report)
+
+
+def _open_run(
+    stack: contextlib.ExitStack,
+    path: Path,
+    config: Config,
+    config_path: Path,
+    overrides: Sequence[str],
+    disks: Disks,
+    place: Place,
+) -> RunFolder | None:
+    """The run folder, on the ranks that write for their disk."""
+    if not disks.is_owner:
+        return None
+    # Ranks of an attempt that has just lost its launcher may still be saving.
+    patience_seconds = 0.0 if place.launcher == "none" else _LOCK_PATIENCE_SECONDS
+    return stack.enter_context(
+        open_run(path, config, config_path=config_path, overrides=overrides, patience_seconds=patience_seconds)
+    )
+
+
+def _go_on(setting: Setting, own: dict[str, Any]) -> Outcome:
+    """From the newest checkpoint that any disk has, or from the beginning, to the end."""
+    run_path, world = setting.run_path, setting.world
+    setting.watch.enter("sharing checkpoints")
+    checkpoint, problems = share_checkpoints(run_path, setting.disks, world)
+    share_attempts(setting.run, setting.disks, world)
+    merge_records(run_path, setting.disks, world)
+    if checkpoint is None:
+        together(world, lambda: _check_is_new(run_path, problems))
+    else:
+        state = checkpoint.state
+        together(world, lambda: check_same_run(state, own))
+        finished = _finished(setting, checkpoint)
+        if all(world.gather(finished is not None)):
+            assert finished is not None
+            _mirror(setting)
+            return finished
+    return _attempt(setting, checkpoint, problems, own)
 
 
 def _check_is_new(run: Path, problems: Sequence[str]) -> None:
@@ -100,8 +196,9 @@ def _check_is_new(run: Path, problems: Sequence[str]) -> None:
         )
 
 
-def _finished(run: Path, config: Config, checkpoint: Checkpoint) -> Outcome | None:
+def _finished(setting: Setting, checkpoint: Checkpoint) -> Outcome | None:
     """The outcome of a run that has nothing left to do."""
+    run, config = setting.run_path, setting.config
     progress = read_progress(checkpoint.state)
     reason = why_finished(progress, config.training)
     if reason is None or not progress.validations or progress.validations[-1].step != progress.step:
@@ -110,7 +207,7 @@ def _finished(run: Path, config: Config, checkpoint: Checkpoint) -> Outcome | No
     averaged = _read_average(run, asked)
     if averaged is None and len(asked) > 1:
         return None
-    best = _point_to_best(run, [*progress.validations, *filter(None, [averaged])], config)
+    best = _point_to_best(setting, [*progress.validations, *filter(None, [averaged])])
     return Outcome(
         run=run,
         reason=reason,
@@ -123,65 +220,57 @@ def _finished(run: Path, config: Config, checkpoint: Checkpoint) -> Outcome | No
 
 
 def _attempt(
-    run: RunFolder,
-    config: Config,
-    dataset: Dataset,
-    shape: PackShape,
-    checkpoint: Checkpoint | None,
-    passed_over: Sequence[str],
-    own: dict[str, Any],
-    *,
-    is_quiet: bool,
+    setting: Setting, checkpoint: Checkpoint | None, passed_over: Sequence[str], own: dict[str, Any]
 ) -> Outcome:
-    world, num_threads = World(device=choose_device()), _set_threads()
-    with lack_of_memory_explained(config.training, shape, world.device):
-        training, progress = _begin(config, dataset, shape, checkpoint, world, own)
-    best = _point_to_best(run.path, progress.validations, config)
-    check_space(run.path, _checkpoint_bytes(training))
-    number = run.begin_attempt(
-        world_size=world.size,
-        start_step=progress.step,
-        launcher="none",
-        hostnames=[socket.gethostname()],
-        device_names=[_device_name(world.device)],
-        num_threads=num_threads,
-        precision=training.precision,
-    )
-    with (
-        Signals() as signals,
-        Display(run.path / "log.txt", is_quiet=is_quiet) as display,
-        TensorBoardMirror(run.path / "tensorboard", progress.step, display.warn) as tensorboard,
-        EventLog(
-            record_path(run.path, world.rank), number, [display.show, tensorboard.write], warn=display.warn
-        ) as events,
-    ):
-        events.emit("attempt", **_attempt_fields(config, dataset, shape, training, progress, world))
+    config, world, run_path = setting.config, setting.world, setting.run_path
+    setting.watch.enter("building the network")
+    with lack_of_memory_explained(config.training, setting.shape, world.device):
+        training, progress = _begin(setting, checkpoint, own)
+    best = _point_to_best(setting, progress.validations)
+    together(world, lambda: check_space(run_path, _checkpoint_bytes(training)) if setting.disks.is_owner else None)
+    attempts = _begin_attempt(setting, training, progress)
+    setting.watch.dump_into(run_path, len(attempts))
+    with contextlib.ExitStack() as stack:
+        signals = stack.enter_context(Signals(is_launched=world.launcher != "none"))
+        display, sinks = _open_display(stack, setting, progress.step)
+        events = stack.enter_context(
+            EventLog(record_path(run_path, world.rank), len(attempts), sinks, warn=display.warn)
+        )
+        records = RecordExchange(run_path, setting.disks, world, display.show, display.warn)
+        stack.callback(records.close)
+        events.emit("attempt", **_attempt_fields(setting, training, progress))
         for problem in passed_over:
             events.emit("warning", message=f"{problem}; passed over, going on from step {progress.step:,}")
-        _warn_of_differences(run, num_threads, training, events)
-        with _open_writer(run.path, config.training, checkpoint, best, events) as writer:
-            loop = Loop(
-                run_path=run.path,
-                settings=config.training,
-                training=training,
-                progress=progress,
-                dataset=dataset,
-                shape=shape,
-                identity=own,
-                events=events,
-                writer=writer,
-                signals=signals,
-                tick=display.tick,
-                world=world,
-            )
-            reason, best = _run(run.path, config, loop)
+        if world.rank == 0:
+            _warn_of_differences(attempts, setting, training, events)
+        writer = None
+        if setting.disks.is_owner:
+            writer = stack.enter_context(_open_writer(run_path, config.training, checkpoint, best, events))
+        loop = Loop(
+            run_path=run_path,
+            settings=config.training,
+            training=training,
+            progress=progress,
+            dataset=setting.dataset,
+            shape=setting.shape,
+            identity=own,
+            events=events,
+            writer=writer,
+            signals=signals,
+            watch=setting.watch,
+            tick=display.tick,
+            exchange_records=records.exchange,
+        )
+        reason, best = _run(setting, loop)
         events.emit("stop", step=progress.step, reason=reason, hours=progress.seconds / 3600)
-    run.end_attempt(end_step=progress.step, outcome=reason)
-    _mirror(run.path, config.training)  # the last lines of the record, too
+        records.exchange()
+    if setting.run is not None:
+        setting.run.end_attempt(end_step=progress.step, outcome=reason)
+    _mirror(setting)  # the last lines of the record, too
     return Outcome(
-        run=run.path,
+        run=run_path,
         reason=reason,
-        received=signals.received,
+        received=loop.received,
         progress=progress,
         best=best,
         cost=_cost(config.cost, progress),
@@ -189,41 +278,75 @@ def _attempt(
     )
 
 
+def _begin_attempt(setting: Setting, training: Training, progress: Progress) -> list[dict[str, Any]]:
+    """Every disk records the attempt; all attempts so far."""
+    world = setting.world
+    ranks = world.gather([_device_name(world.device), setting.num_threads])
+    if setting.run is not None and world.rank == 0:
+        setting.run.begin_attempt(
+            world_size=world.size,
+            start_step=progress.step,
+            launcher=world.launcher,
+            hostnames=list(dict.fromkeys(world.hosts)),
+            device_names=[name for name, _ in ranks],
+            num_threads=setting.num_threads,
+            precision=training.precision,
+        )
+    attempts: list[dict[str, Any]] = world.broadcast(None if setting.run is None else setting.run.attempts)
+    if setting.run is not None and world.rank > 0:
+        setting.run.adopt(attempts)
+    return attempts
+
+
+def _open_display(
+    stack: contextlib.ExitStack, setting: Setting, start_step: int
+) -> tuple[Display, list[Callable[[Event], None]]]:
+    """What people see is rank 0's to show; the others only say aloud what they cannot write down."""
+    if setting.world.rank > 0:
+        return Display(is_quiet=True), []
+    display = stack.enter_context(Display(setting.run_path / "log.txt", is_quiet=setting.is_quiet))
+    tensorboard = stack.enter_context(TensorBoardMirror(setting.run_path / "tensorboard", start_step, display.warn))
+    return display, [display.show, tensorboard.write]
+
+
 def _cost(cost: CostConfig, progress: Progress) -> float | None:
     return None if cost.price_per_hour is None else cost.price_per_hour * progress.seconds / 3600
 
 
-def _begin(
-    config: Config, dataset: Dataset, shape: PackShape, checkpoint: Checkpoint | None, world: World, own: dict[str, Any]
-) -> tuple[Training, Progress]:
+def _begin(setting: Setting, checkpoint: Checkpoint | None, own: dict[str, Any]) -> tuple[Training, Progress]:
     """The training as the checkpoint left it, or as it is before its first step."""
-    training = build_training(config, dataset.vocabulary.size, shape.max_length, world.device)
+    config = setting.config
+    training = build_training(config, setting.dataset.vocabulary.size, setting.shape.max_length, setting.world)
     progress = Progress() if checkpoint is None else restore(training, checkpoint)
-    if checkpoint is None and config.training.init_from is not None:
-        _start_from(training, config.training.init_from, own)
+    if checkpoint is None and (start := config.training.init_from) is not None:
+        together(setting.world, lambda: _start_from(training, start, own))
     return training, progress
 
 
-def _attempt_fields(
-    config: Config, dataset: Dataset, shape: PackShape, training: Training, progress: Progress, world: World
-) -> dict[str, Any]:
+def _attempt_fields(setting: Setting, training: Training, progress: Progress) -> dict[str, Any]:
     """What the record says first."""
+    config, world, shape = setting.config, setting.world, setting.shape
     best = best_of(progress.validations, "bleu")
     return {
         "start_step": progress.step,
         "max_steps": config.training.max_steps,
+        "rank": world.rank,
+        "world_size": world.size,
+        "host": world.hosts[world.rank],
+        "launcher": world.launcher,
+        "interface": world.interface,
+        "has_own_disk": setting.disks.is_owner and len(setting.disks.owners) > 1,
         "device": _device_name(world.device),
         "precision": training.precision,
         "attention": training.backend,
         "is_compiled": training.is_compiled,
         "num_parameters": sum(parameter.numel() for parameter in training.model.parameters()),
-        "num_threads": torch.get_num_threads(),
-        "world_size": world.size,
+        "num_threads": setting.num_threads,
         "learning_rate": describe_learning_rate(config.training, config.model.width),
         "source_budget": shape.source_tokens,
         "target_budget": shape.target_tokens,
         "num_microbatches": config.training.num_microbatches,
-        "num_train_pairs": dataset.totals().num_pairs,
+        "num_train_pairs": setting.dataset.totals().num_pairs,
         "best_bleu": None if best is None else best.scores.bleu,
     }
 
@@ -248,45 +371,54 @@ def _open_writer(
     )
 
 
-def _run(run: Path, config: Config, loop: Loop) -> tuple[str, Validation | None]:
+def _run(setting: Setting, loop: Loop) -> tuple[str, Validation | None]:
     """(why it stopped, the best validation). An error is on record before it goes further."""
     progress = loop.progress
     try:
-        with lack_of_memory_explained(config.training, loop.shape, loop.world.device):
+        with lack_of_memory_explained(setting.config.training, setting.shape, setting.world.device):
             reason = loop.run()
-            averaged = None if reason == "signal" else _try_average(run, config, loop)
-        best = _point_to_best(run, [*progress.validations, *filter(None, [averaged])], config)
-    except UserError as error:
-        cause = "not_finite" if isinstance(error, NotFiniteError) else "error"
+            averaged = None if reason == "signal" else _try_average(setting, loop)
+        best = _point_to_best(setting, [*progress.validations, *filter(None, [averaged])])
+    except (UserError, LostPeerError, DriftError) as error:
+        causes: dict[type[Exception], str] = {
+            NotFiniteError: "not_finite",
+            LostPeerError: "lost_peer",
+            DriftError: "drift",
+        }
+        cause = next((cause for kind, cause in causes.items() if isinstance(error, kind)), "error")
         loop.events.emit("stop", step=progress.step, reason=cause, hours=progress.seconds / 3600)
         raise
-    return "signal" if loop.signals.received is not None else reason, best
+    return "signal" if loop.received is not None else reason, best
 
 
-def _mirror(run: Path, settings: TrainingConfig) -> None:
-    if settings.mirror is not None and (warning := mirror(run, settings.mirror)):
+def _mirror(setting: Setting) -> None:
+    target = setting.config.training.mirror
+    if setting.world.rank == 0 and target is not None and (warning := mirror(setting.run_path, target)):
         ProgressReport().warn(warning)
 
 
-def _try_average(run: Path, config: Config, loop: Loop) -> Validation | None:
+def _try_average(setting: Setting, loop: Loop) -> Validation | None:
     """Validates the mean of the last checkpoints' weights and keeps it; None where there is none, or a signal came."""
-    asked = _to_average(run, config, loop.progress.step)
-    steps = []
+    run, world = setting.run_path, setting.world
+    asked = _to_average(run, setting.config, loop.progress.step)
+    whole = []
     for step, path in asked:
         try:
             load_weights(path)
-            steps.append((step, path))
+            whole.append(step)
         except CheckpointError as error:
             loop.events.emit("warning", message=f"left out of the average: {error}")
-    if len(steps) < 2:
+    on_all = set.intersection(*map(set, world.gather(whole)))
+    paths = [path for step, path in asked if step in on_all]
+    if len(paths) < 2:
         return None
-    weights = average_weights([path for _, path in steps])
+    weights = average_weights(paths)
     load_weights_into(loop.training.model, weights, "the average")
-    validation = loop.validate_weights(f"average of {len(steps)} checkpoints")
-    if validation is not None:
+    validation = loop.validate_weights(f"average of {len(paths)} checkpoints")
+    if validation is not None and setting.disks.is_owner:
         state = {
             "asked_steps": [step for step, _ in asked],
-            "of_steps": [step for step, _ in steps],
+            "of_steps": [step for step, _ in asked if step in on_all],
             "validation": asdict(validation),
             **loop.identity,
         }
@@ -295,14 +427,15 @@ def _try_average(run: Path, config: Config, loop: Loop) -> Validation | None:
     return validation
 
 
-def _point_to_best(run: Path, validations: Sequence[Validation], config: Config) -> Validation | None:
+def _point_to_best(setting: Setting, validations: Sequence[Validation]) -> Validation | None:
     """The best validation; the link `best` is made to agree with it.
 
     A kill between a checkpoint and its link leaves the old one, and a run that goes on leaves its average behind. Where
     the disk knows no links, or has no space for one, that has been said when the checkpoint was written.
     """
-    best = best_of(with_weights(run, validations), config.training.best_metric)
-    if best is not None and best_path(run) != weights_path(run, best):
+    run = setting.run_path
+    best = best_of(with_weights(run, validations), setting.config.training.best_metric)
+    if setting.disks.is_owner and best is not None and best_path(run) != weights_path(run, best):
         with contextlib.suppress(OSError):
             point_best(run, "averaged" if best.is_average else best.step)
     return best
@@ -341,31 +474,29 @@ def _start_from(training: Training, path: Path, own: dict[str, Any]) -> None:
             training.average[name].copy_(parameter.detach())
 
 
-def _set_threads() -> int:
-    """As many as there are cores to use, or as the user says. Results on a CPU depend on it in their last digits."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    num_threads = int(wanted) if wanted.isdecimal() and int(wanted) > 0 else available_cores()
-    torch.set_num_threads(num_threads)
-    return num_threads
-
-
-def _warn_of_differences(run: RunFolder, num_threads: int, training: Training, events: EventLog) -> None:
+def _warn_of_differences(
+    attempts: Sequence[dict[str, Any]], setting: Setting, training: Training, events: EventLog
+) -> None:
     """What may differ from the attempt before, and has a say in the last digits."""
-    if len(run.attempts) < 2:
+    if len(attempts) < 2:
         return
-    before = run.attempts[-2]
+    before, device = attempts[-2], setting.world.device
     if before.get("precision") != training.precision:
         events.emit(
             "warning",
             message=f"this attempt computes in {training.precision}, the last one in {before.get('precision')}: the "
             "device is another; set training.precision in a run that is to move between devices",
         )
-    if training.skipped_steps.device.type == "cpu" and before.get("num_threads") != num_threads:
-        events.emit(
-            "warning",
-            message=f"this attempt has {num_threads} threads, the last one had {before.get('num_threads')}: the result "
-            "will differ in its last digits from that of a run with the same number throughout",
-        )
+    for key, now, what in (
+        ("world_size", setting.world.size, "ranks"),
+        ("num_threads", setting.num_threads, "threads"),
+    ):
+        if before.get(key) != now and (key == "world_size" or device.type == "cpu"):
+            events.emit(
+                "warning",
+                message=f"this attempt has {now} {what}, the last one had {before.get(key)}: the result will differ in "
+                "its last digits from that of a run with the same number throughout",
+            )
 
 
 def _checkpoint_bytes(training: Training) -> int:

@@ -18,7 +18,7 @@ from septuagint.model.attention import make_layout
 from septuagint.model.transformer import Transformer
 from septuagint.training.checkpoint import checkpoint_path
 from septuagint.training.precision import DTYPES
-from septuagint.training.step import Training, make_forward
+from septuagint.training.step import Objective, Training
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,36 +58,86 @@ class Validation:
         }
 
 
-def validate(
+def read_validation(entry: dict[str, Any]) -> Validation:
+    """A validation as `asdict` wrote it."""
+    return Validation(
+        **{
+            **entry,
+            "scores": Score(**entry["scores"]),
+            "scores_of_sets": {name: Score(**scores) for name, scores in entry["scores_of_sets"].items()},
+        }
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """What one rank measured of a validation."""
+
+    translations: dict[int, str]  # by the line's number in all sets together
+    valid_loss: tuple[float, int]  # (sum, tokens)
+    sample_loss: tuple[float, int]
+
+
+def read_share(entry: dict[str, Any]) -> Share:
+    """A share as `asdict` and JSON left it: keys are text there, and tuples are lists."""
+    (valid_sum, num_valid), (sample_sum, num_sample) = entry["valid_loss"], entry["sample_loss"]
+    return Share(
+        translations={int(row): line for row, line in entry["translations"].items()},
+        valid_loss=(valid_sum, num_valid),
+        sample_loss=(sample_sum, num_sample),
+    )
+
+
+def measure_share(
     training: Training,
-    step: int,
     *,
     valid_batches: Sequence[Microbatch],
     sample_batches: Sequence[Microbatch],
     sets: Sequence[EvaluationSet],
     vocabulary: Vocabulary,
-    target_language: str,
-    weights: str,
     advance: Callable[[int], None],
+) -> Share:
+    """This rank's part of a validation of the weights as they are. `advance` may raise to break it off."""
+    sources = [line for text in sets for line in text.source]
+    rank, size = training.world.rank, training.world.size
+    # Dealt by length, so that all ranks have the same to do.
+    rows = sorted(range(len(sources)), key=lambda row: -len(sources[row]))[rank::size]
+    ids = translate_greedily(
+        training.model, [sources[row] for row in rows], dtype=DTYPES[training.precision], advance=advance
+    )
+    return Share(
+        translations={row: vocabulary.decode(line) for row, line in zip(rows, ids, strict=True)},
+        valid_loss=_loss(training, valid_batches[rank::size], advance),
+        sample_loss=_loss(training, sample_batches[rank::size], advance),
+    )
+
+
+def put_together(
+    shares: Sequence[Share], step: int, *, sets: Sequence[EvaluationSet], target_language: str, weights: str
 ) -> Validation:
-    """Measures the weights as they are. `advance` may raise to break it off."""
+    """All shares of a validation, scored."""
+    lines = {row: line for share in shares for row, line in share.translations.items()}
+    hypotheses = [lines[row] for row in range(len(lines))]
     scores_of_sets: dict[str, Score] = {}
-    hypotheses: list[str] = []
-    references: list[str] = []
+    begin = 0
     for text in sets:
-        translated = translate_set(training.model, text, vocabulary, DTYPES[training.precision], advance)
         if len(sets) > 1:
-            scores_of_sets[text.name] = score(translated, text.target_lines, target_language)
-        hypotheses += translated
-        references += text.target_lines
+            of_set = hypotheses[begin : begin + len(text.target_lines)]
+            scores_of_sets[text.name] = score(of_set, text.target_lines, target_language)
+        begin += len(text.target_lines)
+    references = [line for text in sets for line in text.target_lines]
     return Validation(
         step=step,
         weights=weights,
-        valid_loss=mean_loss(training, valid_batches, advance),
-        train_sample_loss=mean_loss(training, sample_batches, advance),
+        valid_loss=_mean([share.valid_loss for share in shares]),
+        train_sample_loss=_mean([share.sample_loss for share in shares]),
         scores=score(hypotheses, references, target_language),
         scores_of_sets=scores_of_sets,
     )
+
+
+def _mean(losses: Sequence[tuple[float, int]]) -> float:
+    return sum(loss for loss, _ in losses) / max(1, sum(num_tokens for _, num_tokens in losses))
 
 
 def translate_set(
@@ -103,10 +153,10 @@ def translate_set(
 
 
 @torch.no_grad()
-def mean_loss(training: Training, batches: Sequence[Microbatch], advance: Callable[[int], None]) -> float:
-    """Nats per token, without dropout and label smoothing."""
+def _loss(training: Training, batches: Sequence[Microbatch], advance: Callable[[int], None]) -> tuple[float, int]:
+    """(nats, tokens), without dropout and label smoothing."""
     training.model.eval()
-    forward = make_forward(training.model, 0.0, training.precision)
+    objective = Objective(training.model, 0.0, training.precision)
     device = next(training.model.parameters()).device
     loss_sum = torch.zeros((), dtype=torch.float64, device=device)
     num_tokens = torch.zeros((), dtype=torch.int64, device=device)
@@ -115,11 +165,11 @@ def mean_loss(training: Training, batches: Sequence[Microbatch], advance: Callab
         longest = int(max(batch.source_offsets.diff().max(), batch.target_offsets.diff().max()))
         training.model.grow_positions(longest)
         batch = batch.to(device)
-        loss, count = forward(batch, make_layout(batch, training.backend, longest), None)
+        loss, count = objective(batch, make_layout(batch, training.backend, longest), None)
         loss_sum += loss
         num_tokens += count
         advance(0)
-    return float(loss_sum / num_tokens)
+    return float(loss_sum), int(num_tokens)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from septuagint.config import Config, ModelConfig, TrainingConfig
 from septuagint.model.attention import choose_backend, make_layout, make_relation, packed_attention, reference_attention
 from septuagint.training.state import build_training, compile_forward
 from septuagint.training.step import train_step
+from septuagint.world import World
 from tests.model.conftest import SMALL, VOCABULARY_SIZE, pack, random_pairs
 from tests.model.test_attention import offsets_of
 
@@ -54,7 +55,7 @@ def new_training(precision: str, preset: str = "base", **settings: object):
             {"warmup_steps": 1, "learning_rate": 1e-3, "precision": precision, "compile": "off", **settings}
         ),
     )
-    return build_training(config, VOCABULARY_SIZE, 64, GPU)
+    return build_training(config, VOCABULARY_SIZE, 64, World(device=GPU))
 
 
 def steps(training, num_steps=3):

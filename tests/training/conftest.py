@@ -249,10 +249,12 @@ def during_step(monkeypatch: pytest.MonkeyPatch) -> DuringStep:
     def arrange(events: dict[int, Callable[[], object]]) -> dict[int, bytes]:
         waiting, data = dict(events), {}
 
-        def watched(training: Training, microbatches: tuple[Microbatch, ...], step: int) -> StepResult:
+        def watched(
+            training: Training, microbatches: tuple[Microbatch, ...], step: int, **options: Any
+        ) -> StepResult:
             data[step] = b"".join(microbatch.batch.labels_T.numpy().tobytes() for microbatch in microbatches)
             waiting.pop(step, lambda: None)()
-            return train_step(training, microbatches, step)
+            return train_step(training, microbatches, step, **options)
 
         monkeypatch.setattr(loop, "train_step", watched)
         return data

@@ -10,6 +10,7 @@ from septuagint.config import Config, ModelConfig, TrainingConfig
 from septuagint.training.precision import LossScale
 from septuagint.training.state import build_training
 from septuagint.training.step import dropout_seed, train_step
+from septuagint.world import World
 from tests.model.conftest import SMALL, VOCABULARY_SIZE, pack, random_pairs
 
 LENGTHS = [(5, 7), (1, 1), (12, 3), (9, 20), (2, 6), (30, 25)]
@@ -21,7 +22,7 @@ def new_training(dropout=0.0, preset="modern", **settings):
         model=ModelConfig.model_validate({"preset": preset, **SMALL, "dropout": dropout}),
         training=TrainingConfig.model_validate({"warmup_steps": 1, "learning_rate": 1e-3, **settings}),
     )
-    return build_training(config, VOCABULARY_SIZE, 64, CPU)
+    return build_training(config, VOCABULARY_SIZE, 64, World(device=CPU))
 
 
 def microbatches(packs, first_index=0):

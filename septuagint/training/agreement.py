@@ -1,0 +1,105 @@
+"""Agreement: ranks that are about to train together make sure that they mean the same, and fail together."""
+
+import json
+import platform
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+import septuagint
+from septuagint.config import Config
+from septuagint.errors import UserError
+from septuagint.world import World
+
+Result = TypeVar("Result")
+
+# Paths may differ from host to host, and what the machines cost is for the eyes only.
+_MAY_DIFFER = ("training.init_from", "training.mirror")
+
+
+def together(world: World, action: Callable[[], Result]) -> Result:
+    """Does something on every rank. Where a rank's user error stops it, all stop, and each says which rank and why."""
+    error = result = None
+    try:
+        result = action()
+    except UserError as caught:
+        error = caught
+    problems = world.gather(None if error is None else str(error))
+    if world.size == 1 and error is not None:
+        raise error
+    if any(problem is not None for problem in problems):
+        agreed = UserError(_describe_problems(problems, world))
+        agreed.is_told = world.is_leader
+        raise agreed
+    return result  # type: ignore[return-value]  # the action's own result: there was no error
+
+
+def _describe_problems(problems: Sequence[str | None], world: World) -> str:
+    if len(set(problems)) == 1:
+        return str(problems[0])
+    where: dict[str, list[str]] = {}
+    for rank, problem in enumerate(problems):
+        if problem is not None:
+            where.setdefault(problem, []).append(world.name(rank))
+    return "\n".join(f"{', '.join(names)}: {problem}" for problem, names in where.items())
+
+
+def leaders_first(world: World, action: Callable[[], Result]) -> Result:
+    """The same, but the others of a host wait for its leader: what it has read and verified, they need not."""
+    first = together(world, lambda: action() if world.is_leader else None)
+    return together(world, lambda: action() if first is None else first)
+
+
+def check_same(world: World, own: dict[str, Any]) -> None:
+    """Refuses a world in which a rank has other values than the rest; names the rank and the values."""
+    found = world.gather(own)
+    common = json.loads(Counter(json.dumps(values, sort_keys=True) for values in found).most_common(1)[0][0])
+    lines = []
+    for rank, values in enumerate(found):
+        lines += [
+            f"  {world.name(rank)}: {key} is {json.dumps(values.get(key))}, on the others {json.dumps(common.get(key))}"
+            for key in sorted(values.keys() | common.keys())
+            if values.get(key) != common.get(key)
+        ]
+    if lines:
+        error = UserError(
+            "the ranks would not train the same:\n"
+            + "\n".join(lines)
+            + "\ngive all machines the same configuration, data folder and versions"
+        )
+        error.is_told = world.is_leader
+        raise error
+
+
+def terms(config: Config) -> dict[str, Any]:
+    """What ranks must agree on before they look at their disks."""
+    settings = config.model_dump(mode="json")
+    agreed = {
+        f"{section}.{key}": value
+        for section in ("model", "training")
+        for key, value in settings[section].items()
+        if f"{section}.{key}" not in _MAY_DIFFER
+    }
+    weights = {f"data.train.{corpus.name}.weight": corpus.weight for corpus in config.data.train}
+    versions = {
+        "version of septuagint": septuagint.__version__,
+        "version of torch": torch.__version__.partition("+")[0],
+        "version of Python": ".".join(platform.python_version_tuple()[:2]),
+    }
+    return {**agreed, **weights, **versions}
+
+
+def check_enough_work(world: World, num_microbatches: int, microbatch_tokens: int) -> None:
+    """A rank without a microbatch would only wait for the others."""
+    if world.size <= num_microbatches:
+        return
+    error = UserError(
+        f"{world.size} ranks, but a step has {num_microbatches} microbatches to share: start at most "
+        f"{num_microbatches} ranks; or, in a new run, set training.tokens_per_step to at least "
+        f"{world.size * microbatch_tokens} or training.microbatch_tokens to at most "
+        f"{max(1, num_microbatches * microbatch_tokens // world.size)}"
+    )
+    error.is_told = world.is_leader
+    raise error

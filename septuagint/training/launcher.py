@@ -1,0 +1,230 @@
+"""Launchers: what torchrun, mpirun, mpiexec and srun tell a process of its place among the others.
+
+Each sets variables of its own; the first that is found counts: explicit ones (RANK and WORLD_SIZE, as torchrun sets
+them, too), Open MPI, MPICH and its kin, SLURM. MPI comes before SLURM, because mpirun inside an allocation sees both.
+"""
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import re
+import signal
+import socket
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from septuagint.data.workers import available_cores
+from septuagint.errors import UserError
+
+Launcher = Literal["none", "workers", "torchrun", "environment", "openmpi", "mpich", "slurm"]
+
+WORKERS = "SEPTUAGINT_WORKERS"
+"""Set by `--workers` for the ranks that it starts."""
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A process among the others, and where they meet."""
+
+    launcher: Launcher
+    rank: int = 0
+    size: int = 1
+    local_rank: int | None = None  # None: to be found out when all have met
+    local_size: int | None = None
+    addresses: tuple[str, ...] = ()  # of the meeting place; the first that answers counts
+    port: int = 0
+    is_keeper: bool = True  # whether this process keeps the meeting place
+
+
+def find_place(environment: Mapping[str, str]) -> Place:
+    """Reads the launcher's variables; a UserError where they do not suffice."""
+    if "RANK" in environment and "WORLD_SIZE" in environment:
+        return _from_torchrun(environment)
+    if "OMPI_COMM_WORLD_RANK" in environment:
+        return _from_open_mpi(environment)
+    if "PMI_RANK" in environment and "PMI_SIZE" in environment:
+        return _from_mpich(environment)
+    if "SLURM_STEP_ID" in environment and _number(environment, "SLURM_NTASKS", 1) > 1:
+        return _from_slurm(environment)
+    return Place(launcher="none")
+
+
+def _from_torchrun(environment: Mapping[str, str]) -> Place:
+    """Or from whoever sets the same variables, such as an operator of Kubernetes."""
+    rank, size = _number(environment, "RANK"), _number(environment, "WORLD_SIZE")
+    address = environment.get("MASTER_ADDR")
+    if size > 1 and address is None:
+        raise UserError(
+            "RANK and WORLD_SIZE are set, but not MASTER_ADDR: set it to the host of rank 0 (and MASTER_PORT to a free "
+            "port there), or unset RANK and WORLD_SIZE to train on this machine alone"
+        )
+    is_torchrun = "TORCHELASTIC_RUN_ID" in environment
+    launcher: Launcher = "environment"
+    if is_torchrun:
+        launcher = "workers" if WORKERS in environment else "torchrun"
+    return Place(
+        launcher=launcher,
+        rank=rank,
+        size=size,
+        local_rank=_optional(environment, "LOCAL_RANK"),
+        local_size=_optional(environment, "LOCAL_WORLD_SIZE"),
+        addresses=(address or _LOOPBACK,),
+        port=_number(environment, "MASTER_PORT", 29500),
+        is_keeper=rank == 0 and environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
+    )
+
+
+def _from_open_mpi(environment: Mapping[str, str]) -> Place:
+    rank, size = _number(environment, "OMPI_COMM_WORLD_RANK"), _number(environment, "OMPI_COMM_WORLD_SIZE")
+    local_rank = _number(environment, "OMPI_COMM_WORLD_LOCAL_RANK")
+    local_size = _number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE")
+    is_keeper, addresses = rank == 0, tuple[str, ...]()
+    if "MASTER_ADDR" in environment or local_size == size:
+        addresses = (environment.get("MASTER_ADDR", _LOOPBACK),)
+    elif (found := _rank_0_by_mpi4py()) is not None:
+        addresses = (found,)
+    else:
+        # Where mpirun itself runs is known to all; a rank of that host keeps the meeting place, whatever its number.
+        addresses = _addresses_of_mpirun(environment.get("OMPI_MCA_orte_hnp_uri", ""))
+        is_keeper = local_rank == 0 and any(is_own_address(address) for address in addresses)
+        if not addresses:
+            raise UserError(
+                "this Open MPI does not tell where rank 0 runs: add `-x MASTER_ADDR=<first host>` to mpirun"
+            )
+    job = environment.get("OMPI_MCA_ess_base_jobid") or environment.get("PMIX_NAMESPACE", "")
+    return Place(
+        launcher="openmpi",
+        rank=rank,
+        size=size,
+        local_rank=local_rank,
+        local_size=local_size,
+        addresses=addresses,
+        port=_number(environment, "MASTER_PORT", _port_of_job(job)),
+        is_keeper=is_keeper,
+    )
+
+
+def _from_mpich(environment: Mapping[str, str]) -> Place:
+    rank, size = _number(environment, "PMI_RANK"), _number(environment, "PMI_SIZE")
+    local_size = _optional(environment, "MPI_LOCALNRANKS")
+    address = environment.get("MASTER_ADDR") or (_LOOPBACK if local_size == size else _rank_0_by_mpi4py())
+    if address is None:
+        raise UserError(
+            "mpiexec does not tell where rank 0 runs: add `-genv MASTER_ADDR <first host>`, or install mpi4py"
+        )
+    return Place(
+        launcher="mpich",
+        rank=rank,
+        size=size,
+        local_rank=_optional(environment, "MPI_LOCALRANKID"),
+        local_size=local_size,
+        addresses=(address,),
+        port=_number(environment, "MASTER_PORT", _port_of_job(environment.get("PMI_JOBID", ""))),
+        is_keeper=rank == 0,
+    )
+
+
+def _from_slurm(environment: Mapping[str, str]) -> Place:
+    rank = _number(environment, "SLURM_PROCID")
+    nodes = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", "")
+    address = environment.get("MASTER_ADDR") or first_node(nodes)
+    if not address:
+        raise UserError("SLURM does not tell its nodes (SLURM_JOB_NODELIST): set MASTER_ADDR to the host of rank 0")
+    job = f"{environment.get('SLURM_JOB_ID', '')}.{environment['SLURM_STEP_ID']}"
+    return Place(
+        launcher="slurm",
+        rank=rank,
+        size=_number(environment, "SLURM_NTASKS"),
+        local_rank=_optional(environment, "SLURM_LOCALID"),
+        local_size=_first_count(environment.get("SLURM_STEP_TASKS_PER_NODE", ""), nodes),
+        addresses=(address,),
+        port=_number(environment, "MASTER_PORT", _port_of_job(job)),
+        is_keeper=rank == 0,
+    )
+
+
+def first_node(node_list: str) -> str:
+    """The first of `gpu[03-05,9],login`: gpu03."""
+    match = re.match(r"([^,\[]+)(?:\[([^\],-]+)[^\]]*\]([^,]*))?", node_list)
+    return f"{match[1]}{match[2] or ''}{match[3] or ''}" if match else ""
+
+
+def _first_count(tasks: str, nodes: str) -> int | None:
+    """Tasks of each node, `2(x3)`, where all nodes have the same number."""
+    match = re.fullmatch(r"(\d+)(?:\(x\d+\))?", tasks)
+    return int(match[1]) if match and nodes else None
+
+
+def _addresses_of_mpirun(uri: str) -> tuple[str, ...]:
+    """`1811349504.0;tcp://10.0.0.1,172.17.0.1:53613;tcp6://…`: 10.0.0.1 and 172.17.0.1."""
+    match = re.search(r";tcp://([0-9.,]+):\d+", uri)
+    return tuple(match[1].split(",")) if match else ()
+
+
+def _rank_0_by_mpi4py() -> str | None:
+    """Where rank 0 runs, told through MPI itself where Python can speak it."""
+    if importlib.util.find_spec("mpi4py") is None:
+        return None
+    from mpi4py import MPI  # type: ignore[import-not-found]  # used where it is, never asked for
+
+    return str(MPI.COMM_WORLD.bcast(socket.gethostname()))
+
+
+def is_own_address(address: str) -> bool:
+    """Whether an address belongs to this machine."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def _port_of_job(job: str) -> int:
+    """A port that all ranks of a job know and other jobs seldom have, below those that systems hand out."""
+    return 20_000 + zlib.crc32(job.encode()) % 10_000 if job else 29_500
+
+
+def _number(environment: Mapping[str, str], name: str, default: int | None = None) -> int:
+    text = environment.get(name, "" if default is None else str(default))
+    if not text.isdecimal():
+        raise UserError(f"{name} = {text!r} is not a number; start the ranks with torchrun, mpirun or srun")
+    return int(text)
+
+
+def _optional(environment: Mapping[str, str], name: str) -> int | None:
+    return _number(environment, name) if name in environment else None
+
+
+def share_of_cores(place: Place, environment: Mapping[str, str]) -> int:
+    """Threads of a rank: its part of the host's cores, whatever the launcher says or binds.
+
+    torchrun sets OMP_NUM_THREADS to 1, mpirun binds each process to one core: both would leave most cores idle.
+    """
+    if place.launcher == "none":
+        wanted = environment.get("OMP_NUM_THREADS", "")
+        return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else available_cores()
+    if place.launcher == "slurm" and "SLURM_CPUS_PER_TASK" in environment:
+        return _number(environment, "SLURM_CPUS_PER_TASK")
+    if place.launcher == "openmpi":
+        _leave_binding()
+    return max(1, available_cores() // (place.local_size or 1))
+
+
+def _leave_binding() -> None:
+    """Takes the cores that mpirun itself may use, and not the one that it bound this process to."""
+    with contextlib.suppress(OSError):  # somebody else's process; then the binding stays
+        os.sched_setaffinity(0, os.sched_getaffinity(os.getppid()))
+
+
+def die_with_launcher() -> None:
+    """Has the system send SIGTERM to this process when the one that started it is gone: it saves, and leaves.
+
+    A torchrun that is killed would otherwise leave its ranks behind, and they would hold the run folder.
+    """
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGTERM)

@@ -1,0 +1,242 @@
+"""The watch: every rank tells the others what it is doing, and nobody waits in silence for one that is gone.
+
+Twice a second each rank leaves its heartbeat in the store of the meeting: a count, its step and its phase. When an
+exchange fails or takes too long, those whose heartbeat stopped, or who are not where all others wait, are named; the
+stacks of all threads go into the run folder, and the process leaves, so that a launcher can start it again.
+"""
+
+import contextlib
+import faulthandler
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from septuagint.errors import LostPeerError, UserError
+from septuagint.training.rendezvous import Meeting
+from septuagint.world import World
+
+BEAT_SECONDS = 0.5
+# So long without a heartbeat, while ours goes through, and a rank is gone: it has missed six.
+SILENT_SECONDS = 3.0
+# The main thread of a rank that hears of a failure has this long to end by itself.
+_GRACE_SECONDS = 5.0
+LOST_PEER_EXIT_CODE = 75
+"""The run is whole, the world is not: start it again (EX_TEMPFAIL)."""
+# What torch's backends say when a peer or the way to it is lost; they have no class of their own for it.
+_SIGNS = ("gloo", "Connection closed by peer", "Connection reset", "Broken pipe", "NCCL", "Timed out", "timed out")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beat:
+    """The heartbeat of a rank, as others see it."""
+
+    count: int = 0
+    step: int = 0
+    phase: str = "starting"
+    phase_seconds: float = 0.0
+    signal: int = 0  # that it received, and would have all stop for
+    failure: str | None = None  # why it is leaving
+
+
+class Watch:
+    """Used in a `with` statement. A world of one is not watched."""
+
+    def __init__(self, world: World, meeting: Meeting | None, timeout_seconds: float) -> None:
+        self._world, self._meeting, self._timeout_seconds = world, meeting, timeout_seconds
+        self._own = Beat()
+        self._phase_began = time.monotonic()
+        self._beats = [Beat() for _ in range(world.size)]
+        self._moved = [time.monotonic()] * world.size  # when the heartbeat of each rank last moved
+        self._contact = time.monotonic()  # when the store last answered
+        self._is_over = threading.Event()
+        self._stacks: Path | None = None
+        self._lock = threading.Lock()
+        self._has_left = False
+        self._barriers = 0
+        self._threads = [
+            threading.Thread(target=self._beat, name="heartbeat", daemon=True),
+            threading.Thread(target=self._guard, name="watch", daemon=True),
+        ]
+
+    def __enter__(self) -> Self:
+        if self._meeting is not None:
+            for thread in self._threads:
+                thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        if self._meeting is not None:
+            self._threads[1].join()  # the other may be waiting for a store that is gone
+
+    def dump_into(self, folder: Path, attempt: int) -> None:
+        """Where the stacks of this rank go, should something be lost."""
+        self._stacks = folder / "stacks" / f"attempt-{attempt}-rank-{self._world.rank}.txt"
+
+    def enter(self, phase: str, step: int | None = None) -> None:
+        """What the main thread does from now on. Cheap: it only takes a note."""
+        self._phase_began = time.monotonic()
+        self._own = replace(self._own, phase=phase, step=self._own.step if step is None else step)
+
+    def received(self, number: signal.Signals) -> None:
+        """Tells the others of a signal, so that they break off what can be made up for."""
+        self._own = replace(self._own, signal=int(number))
+
+    @property
+    def has_peer_signal(self) -> bool:
+        """Whether another rank received a signal. Not the same on all ranks: only to be done sooner."""
+        return any(beat.signal for beat in self._beats)
+
+    def wait_for_all(self) -> None:
+        """Until every rank is here, as long as all are alive: for work that may take ranks minutes more than others."""
+        if self._meeting is None:
+            return
+        self._barriers += 1
+        store = self._meeting.connect()
+        key = f"barrier/{self._barriers}"
+        arrived = store.add(key, 1)
+        while arrived < self._world.size:
+            time.sleep(0.02)
+            arrived = store.add(key, 0)
+            silent = [rank for rank, seconds in enumerate(self._silences()) if seconds > self._timeout_seconds]
+            if silent:
+                raise LostPeerError(self.explain())
+
+    @contextlib.contextmanager
+    def guarding(self) -> Iterator[None]:
+        """Turns the failure of an exchange into a LostPeerError, and tells the others of any error that ends us."""
+        try:
+            yield
+        except RuntimeError as error:
+            if self._meeting is None or not any(sign in str(error) for sign in _SIGNS):
+                self._say_farewell(error)
+                raise
+            begin = time.monotonic()
+            while time.monotonic() < begin + SILENT_SECONDS + 2 * BEAT_SECONDS and not self._failures():
+                time.sleep(BEAT_SECONDS / 2)  # a rank that was killed a moment ago is not silent yet
+            self._say_farewell(error)
+            raise LostPeerError(self.explain()) from error
+        except BaseException as error:
+            self._say_farewell(error)
+            raise
+
+    def explain(self) -> str:
+        """Who is missing, where, and what it was doing."""
+        missing = self._describe_missing()
+        return (
+            f"{self._world.name(self._world.rank)} stopped at step {self._own.step:,} "
+            f"(in phase {self._own.phase}): {missing}. Nothing before the last checkpoint is lost; start it again"
+        )
+
+    def _describe_missing(self) -> str:
+        if failures := self._failures():
+            return "; ".join(f"{self._world.name(rank)} failed: {reason}" for rank, reason in failures)
+        lost = time.monotonic() - self._contact
+        if lost > SILENT_SECONDS:
+            return (
+                f"no word from {self._world.name(0)}, where the ranks meet, for {lost:.0f} s: that process, its host "
+                "or the network between is gone"
+            )
+        silent = [rank for rank, seconds in enumerate(self._silences()) if seconds > SILENT_SECONDS]
+        if silent:
+            return "; ".join(self._describe(rank) for rank in silent)
+        behind = [
+            rank for rank in self._others() if self._beats[rank].step < self._own.step or self._is_elsewhere(rank)
+        ]
+        if behind:
+            return "; ".join(f"{self._describe(rank)} is alive, but not where the others wait" for rank in behind)
+        return "every rank is alive and waits, so the network between the hosts does not carry their data"
+
+    def _is_elsewhere(self, rank: int) -> bool:
+        return self._beats[rank].phase != self._own.phase
+
+    def _describe(self, rank: int) -> str:
+        beat = self._beats[rank]
+        return (
+            f"{self._world.name(rank)} (last heard of {self._silences()[rank]:.1f} s ago at step {beat.step:,}, "
+            f"in phase {beat.phase})"
+        )
+
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self._world.size) if rank != self._world.rank]
+
+    def _silences(self) -> list[float]:
+        """For how long each rank has not been heard of, up to our last contact with the store."""
+        return [max(0.0, self._contact - moved) for moved in self._moved]
+
+    def _failures(self) -> list[tuple[int, str]]:
+        return [(rank, beat.failure) for rank, beat in enumerate(self._beats) if beat.failure and rank != self._rank]
+
+    @property
+    def _rank(self) -> int:
+        return self._world.rank
+
+    def _say_farewell(self, error: BaseException) -> None:
+        if self._meeting is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
+            return
+        kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+        lines = str(error).splitlines() or [""]
+        is_consequence = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
+        if not is_consequence:  # who only lost somebody else does not add to the confusion
+            self._own = replace(self._own, failure=f"{kind}{lines[0][:300]}")
+            time.sleep(2 * BEAT_SECONDS)  # one more heartbeat carries it
+        self.dump_stacks()
+
+    def dump_stacks(self) -> None:
+        """Every thread's, of this process, into the run folder."""
+        if self._stacks is None:
+            return
+        with contextlib.suppress(OSError):
+            self._stacks.parent.mkdir(exist_ok=True)
+            with self._stacks.open("a", encoding="utf-8") as file:
+                faulthandler.dump_traceback(file, all_threads=True)
+
+    def _beat(self) -> None:
+        """Publishes and reads. Blocks when the store does: the other thread looks after that."""
+        assert self._meeting is not None
+        count = 0
+        with contextlib.suppress(RuntimeError):  # the store is gone, and with it rank 0: `_contact` tells
+            store = self._meeting.connect()
+            keys = [f"beat/{rank}" for rank in range(self._world.size)]
+            while not self._is_over.wait(BEAT_SECONDS):
+                count += 1
+                own = replace(self._own, count=count, phase_seconds=time.monotonic() - self._phase_began)
+                store.set(keys[self._rank], json.dumps(_fields(own)))
+                known = [rank for rank in range(self._world.size) if rank == self._rank or store.check([keys[rank]])]
+                for rank, text in zip(known, store.multi_get([keys[rank] for rank in known]), strict=True):
+                    beat = Beat(**json.loads(text))
+                    if beat.count != self._beats[rank].count:
+                        self._moved[rank] = time.monotonic()
+                    self._beats[rank] = beat
+                self._contact = time.monotonic()
+
+    def _guard(self) -> None:
+        """Ends the process where the main thread cannot: it may wait inside a library for a rank that is gone."""
+        failed_since: float | None = None
+        while not self._is_over.wait(BEAT_SECONDS):
+            now = time.monotonic()
+            if failed_since is None and self._failures():
+                failed_since = now
+            is_stuck = (
+                now - self._phase_began > self._timeout_seconds
+                and max(now - self._contact, *self._silences()) > self._timeout_seconds
+            )
+            if is_stuck or (failed_since is not None and now - failed_since > _GRACE_SECONDS):
+                self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            print(f"error: {self.explain()}", file=sys.stderr, flush=True)
+            self.dump_stacks()
+            os._exit(LOST_PEER_EXIT_CODE)
+
+
+def _fields(beat: Beat) -> dict[str, object]:
+    return {name: getattr(beat, name) for name in Beat.__slots__}

@@ -1,0 +1,43 @@
+"""Hosts for tests on many machines. They are built by root, from tools that every Linux has or can have."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import need_tool
+from tests.distributed.testbed import TOOLS, Testbed
+
+
+@pytest.fixture(scope="session")
+def hosts_possible() -> None:
+    """The test is skipped where hosts cannot be emulated."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to emulate hosts")
+    for tool in TOOLS:
+        need_tool(tool)
+    attempt = subprocess.run(
+        "unshare --mount --uts --ipc --net --pid --fork mount -t sysfs sysfs /sys".split(),
+        capture_output=True,
+        check=False,
+    )
+    if attempt.returncode != 0:
+        pytest.skip("needs the right to make namespaces: a container must be a privileged one")
+
+
+BuildTestbed = Callable[..., Testbed]
+
+
+@pytest.fixture
+def build(hosts_possible: None) -> Iterator[BuildTestbed]:
+    """Builds testbeds, with the arguments of `Testbed`, that last as long as the test."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *arguments, **settings: stack.enter_context(Testbed(*arguments, **settings))
+
+
+@pytest.fixture
+def testbed(build: BuildTestbed) -> Testbed:
+    """Two hosts, `alpha` and `beta`, whose cables have no limit."""
+    return build()
