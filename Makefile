@@ -7,7 +7,7 @@ READY := .venv/ready
 .PHONY: demo test slow-test check format pins clean
 
 demo: $(READY)  ## the whole program on a small corpus of its own
-	@$(VENV) -m septuagint.cli demo
+	@$(VENV) -m septuagint.cli demo --workers 2
 
 test: $(READY)  ## everything that runs in a few minutes
 	$(VENV) -m pytest -n 2 -m "not slow" tests

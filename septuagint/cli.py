@@ -6,6 +6,7 @@ traceback; 1: ours; 128 + n: stopped by signal n (but 0 for SIGUSR1). Heavy impo
 """
 
 import contextlib
+import dataclasses
 import errno
 import importlib.util
 import json
@@ -69,7 +70,9 @@ def program(version: Annotated[bool, typer.Option("--version", help="Show the ve
 
 @app.command()
 def demo(
-    workers: Annotated[int | None, typer.Option(min=1, max=1024, help="Processes that prepare the text.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=2, help="Processes that prepare and train; one trains by default.")
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -88,7 +91,7 @@ def demo(
     from septuagint.config_file import load_config
 
     config = load_config(path)
-    outcome = _train(config, path, None, [], quiet, _find_place())
+    outcome = _train_demo(config, path, workers or 1, quiet)
     _exit_by_signal(outcome)
     from septuagint.training.evaluation import score_test_sets
     from septuagint.training.summary import print_demo, summarise_demo
@@ -274,12 +277,12 @@ def _find_place() -> "Place":
     return place
 
 
-def _run_workers(number: int, arguments: list[str]) -> int:
-    """The ranks of this machine, each with the same arguments."""
+def _run_workers(number: int, arguments: list[str], *, has_result: bool = True) -> int:
+    """The ranks of this machine, each with the same arguments; their exit code."""
     _need_extra("train")
     from septuagint.training.workers import run_workers
 
-    return run_workers(number, arguments)
+    return run_workers(number, arguments, has_result=has_result)
 
 
 def _train(
@@ -299,13 +302,34 @@ def _train(
     return train(
         config,
         config_path=path,
-        run_path=run or Path("runs") / path.stem,
+        run_path=run or _run_path(path),
         overrides=overrides,
         place=place,
         interface=interface,
         num_threads=threads,
         is_quiet=quiet,
     )
+
+
+def _train_demo(config: "Config", path: Path, workers: int, quiet: bool) -> "Outcome":
+    """In this process, or by workers; what these have come to is then read from the run folder."""
+    from septuagint.training.launcher import Place
+
+    alone, was_finished = Place(launcher="none"), True
+    if workers > 1:
+        from septuagint.training.run_folder import num_attempts
+
+        before = num_attempts(_run_path(path))
+        arguments = ["train", str(path), "--workers", str(workers), *(["--quiet"] if quiet else [])]
+        if code := _run_workers(workers, arguments, has_result=False):
+            raise typer.Exit(code)
+        was_finished = num_attempts(_run_path(path)) == before
+    outcome = _train(config, path, None, [], quiet, alone)
+    return dataclasses.replace(outcome, was_finished=outcome.was_finished and was_finished)
+
+
+def _run_path(config: Path) -> Path:
+    return Path("runs") / config.stem
 
 
 def _exit_by_signal(outcome: "Outcome") -> None:

@@ -15,6 +15,7 @@ LAYERS = [
     set("data.normaliser data.scripts data.filters data.vocabulary data.sentences data.order data.packing".split())
     | set("model.attention model.dropout model.loss model.transformer inference.greedy inference.scoring".split())
     | set("training.optimizer training.precision training.step training.meter training.memory".split())
+    | set("training.synchrony training.agreement".split())
     | {"telemetry.wording"},
     # stages: they own files
     set("data.files data.archives data.corpus data.duplicates data.manifest data.shards data.parts data.sample".split())
@@ -24,6 +25,7 @@ LAYERS = [
     set("progress data.workers data.plan data.cleaning data.encoding data.joining data.prepare data.summary".split())
     | set("data.dataset data.loader telemetry.console".split())
     | set("training.validation training.state training.signals training.checkpoint_writer".split())
+    | set("training.launcher training.rendezvous training.watch training.exchange training.workers".split())
     | set("training.loop training.train training.evaluation training.summary".split()),
     {"cli"},
 ]

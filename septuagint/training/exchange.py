@@ -157,14 +157,14 @@ def merge_records(run: Path, disks: Disks, world: World) -> None:
 
 def _merged(contents: list[bytes]) -> bytes:
     """All lines, each once, by their time. A torn line has none."""
-    lines: dict[bytes, float] = {}
+    times: dict[bytes, float] = {}
     for content in contents:
-        for line in content.splitlines(keepends=True):
+        for line in content.split(b"\n"):
             try:
-                lines[line] = float(json.loads(line)["time"])
+                times[line] = float(json.loads(line)["time"])
             except (ValueError, KeyError, TypeError):
                 continue
-    return b"".join(sorted((line for line in lines if line.endswith(b"\n")), key=lambda line: lines[line]))
+    return b"".join(line + b"\n" for line in sorted(times, key=lambda line: times[line]))
 
 
 class RecordExchange:

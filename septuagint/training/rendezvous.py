@@ -169,7 +169,7 @@ def _find_listener(place: Place) -> str:
 
 def _meet(store: TCPStore, place: Place, address: str) -> tuple[str, list[dict[str, Any]]]:
     """(a word for this meeting, what every rank said of itself). Rank 0 leads; the store may hold old words."""
-    own = {
+    own: dict[str, Any] = {
         "nonce": secrets.token_hex(8),
         "host": socket.gethostname(),
         "boot": _boot_id(),
@@ -320,7 +320,7 @@ def _loopback() -> str:
 def _interface_of(address: str) -> str | None:
     for name, addresses in psutil.net_if_addrs().items():
         if any(entry.address.partition("%")[0] == address for entry in addresses):
-            return name
+            return str(name)
     return None
 
 

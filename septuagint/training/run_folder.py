@@ -134,6 +134,11 @@ class RunFolder:
                 file.write(content)
 
 
+def num_attempts(path: Path) -> int:
+    """How often a run was started."""
+    return len(_read_environment(path / ENVIRONMENT)["attempts"])
+
+
 @contextlib.contextmanager
 def open_run(
     path: Path, config: Config, *, config_path: Path, overrides: Sequence[str] = (), patience_seconds: float = 0.0

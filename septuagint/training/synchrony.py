@@ -7,6 +7,7 @@ import inspect
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,14 +23,17 @@ def synchronise(objective: nn.Module, world: World) -> nn.Module:
         return objective
     own = fingerprint(list(objective.parameters()))
     known = inspect.signature(DistributedDataParallel).parameters
+    # The tables of positions are the same everywhere; torch 2.13 has another name for it.
+    no_buffers: dict[str, Any] = {
+        "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False
+    }
     return DistributedDataParallel(
         objective,
         process_group=world.group,
         gradient_as_bucket_view=True,
         # Weights at the start depend on the seed alone; only other processors may come to other last digits.
         init_sync=len(set(world.gather(own))) > 1,
-        # The tables of positions are the same everywhere; torch 2.13 has another name for it.
-        **{"forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False},
+        **no_buffers,
     )
 
 

@@ -375,7 +375,10 @@ def _run(setting: Setting, loop: Loop) -> tuple[str, Validation | None]:
     """(why it stopped, the best validation). An error is on record before it goes further."""
     progress = loop.progress
     try:
-        with lack_of_memory_explained(setting.config.training, setting.shape, setting.world.device):
+        with (
+            setting.watch.guarding(),
+            lack_of_memory_explained(setting.config.training, setting.shape, setting.world.device),
+        ):
             reason = loop.run()
             averaged = None if reason == "signal" else _try_average(setting, loop)
         best = _point_to_best(setting, [*progress.validations, *filter(None, [averaged])])

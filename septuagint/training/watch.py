@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,8 +24,8 @@ from septuagint.training.rendezvous import Meeting
 from septuagint.world import World
 
 BEAT_SECONDS = 0.5
-# So long without a heartbeat, while ours goes through, and a rank is gone: it has missed six.
-SILENT_SECONDS = 3.0
+# So long without a heartbeat, while ours goes through, and a rank is gone: it has missed four.
+SILENT_SECONDS = 2.0
 # The main thread of a rank that hears of a failure has this long to end by itself.
 _GRACE_SECONDS = 5.0
 LOST_PEER_EXIT_CODE = 75
@@ -58,7 +59,6 @@ class Watch:
         self._is_over = threading.Event()
         self._stacks: Path | None = None
         self._lock = threading.Lock()
-        self._has_left = False
         self._barriers = 0
         self._threads = [
             threading.Thread(target=self._beat, name="heartbeat", daemon=True),
@@ -118,12 +118,14 @@ class Watch:
             if self._meeting is None or not any(sign in str(error) for sign in _SIGNS):
                 self._say_farewell(error)
                 raise
+            self._dump_stacks(error)
             begin = time.monotonic()
             while time.monotonic() < begin + SILENT_SECONDS + 2 * BEAT_SECONDS and not self._failures():
                 time.sleep(BEAT_SECONDS / 2)  # a rank that was killed a moment ago is not silent yet
-            self._say_farewell(error)
             raise LostPeerError(self.explain()) from error
-        except BaseException as error:
+        except LostPeerError:
+            raise  # who only lost somebody else does not add to the confusion
+        except Exception as error:
             self._say_farewell(error)
             raise
 
@@ -178,24 +180,25 @@ class Watch:
     def _rank(self) -> int:
         return self._world.rank
 
-    def _say_farewell(self, error: BaseException) -> None:
-        if self._meeting is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
+    def _say_farewell(self, error: Exception) -> None:
+        """Once: an error passes here on its way out more than once."""
+        if self._meeting is None or self._own.failure is not None:
             return
         kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
         lines = str(error).splitlines() or [""]
-        is_consequence = isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
-        if not is_consequence:  # who only lost somebody else does not add to the confusion
-            self._own = replace(self._own, failure=f"{kind}{lines[0][:300]}")
-            time.sleep(2 * BEAT_SECONDS)  # one more heartbeat carries it
-        self.dump_stacks()
+        self._own = replace(self._own, failure=f"{kind}{lines[0][:300]}")
+        time.sleep(2 * BEAT_SECONDS)  # one more heartbeat carries it
 
-    def dump_stacks(self) -> None:
-        """Every thread's, of this process, into the run folder."""
+    def _dump_stacks(self, error: Exception | None = None) -> None:
+        """Every thread's, of this process, and where the error came from, into the run folder."""
         if self._stacks is None:
             return
         with contextlib.suppress(OSError):
             self._stacks.parent.mkdir(exist_ok=True)
             with self._stacks.open("a", encoding="utf-8") as file:
+                if error is not None:
+                    file.write("".join(traceback.format_exception(error)) + "\n")
+                    file.flush()
                 faulthandler.dump_traceback(file, all_threads=True)
 
     def _beat(self) -> None:
@@ -234,7 +237,7 @@ class Watch:
     def _leave(self) -> None:
         with self._lock:
             print(f"error: {self.explain()}", file=sys.stderr, flush=True)
-            self.dump_stacks()
+            self._dump_stacks()
             os._exit(LOST_PEER_EXIT_CODE)
 
 

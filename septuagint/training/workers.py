@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -27,8 +27,8 @@ _LASTING_SECONDS = 300.0
 _SHUTDOWN_SECONDS = 600
 
 
-def run_workers(number: int, arguments: Sequence[str]) -> int:
-    """Runs `septuagint` with these arguments as every rank; returns its exit code.
+def run_workers(number: int, arguments: Sequence[str], *, has_result: bool = True) -> int:
+    """Runs `septuagint` with these arguments as every rank; returns its exit code. The result may be kept back.
 
     A rank that was killed, or lost another, is started again with all others, and goes on from the last checkpoint.
     """
@@ -38,7 +38,7 @@ def run_workers(number: int, arguments: Sequence[str]) -> int:
     restarts = 0
     while True:
         begin = time.monotonic()
-        code = _run_once(number, arguments)
+        code = _run_once(number, arguments, has_result)
         if code >= 0 and code != LOST_PEER_EXIT_CODE:
             return code
         restarts = 1 if time.monotonic() - begin > _LASTING_SECONDS else restarts + 1
@@ -49,10 +49,10 @@ def run_workers(number: int, arguments: Sequence[str]) -> int:
         print(f"warning: a rank was {what}; starting all {number} again", file=sys.stderr, flush=True)
 
 
-def _run_once(number: int, arguments: Sequence[str]) -> int:
+def _run_once(number: int, arguments: Sequence[str], has_result: bool) -> int:
     """The exit code; negative where a signal that nobody sent us killed a rank."""
     with tempfile.TemporaryDirectory(prefix="septuagint-") as logs:
-        launch = elastic_launch(_settings(number, Path(logs)), sys.executable)
+        launch = elastic_launch(_settings(number, Path(logs), has_result), sys.executable)
         try:
             launch("-m", "septuagint.cli", *arguments)
         except ChildFailedError as error:
@@ -62,7 +62,7 @@ def _run_once(number: int, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _settings(number: int, logs: Path) -> LaunchConfig:
+def _settings(number: int, logs: Path, has_result: bool) -> LaunchConfig:
     known = {field.name for field in dataclasses.fields(LaunchConfig)}
     newer: dict[str, Any] = {
         "shutdown_timeout": _SHUTDOWN_SECONDS,
@@ -78,7 +78,7 @@ def _settings(number: int, logs: Path) -> LaunchConfig:
         local_addr="localhost",
         max_restarts=0,
         monitor_interval=0.1,
-        logs_specs=DefaultLogsSpecs(log_dir=str(logs)),
+        logs_specs=DefaultLogsSpecs(log_dir=str(logs), redirects=Std.NONE if has_result else Std.OUT),
         **{name: value for name, value in newer.items() if name in known},  # not all versions of torch have them
     )
 

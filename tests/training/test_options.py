@@ -52,6 +52,7 @@ LEAVES = {
     "training.best_metric": "chrf",
     "training.patience": "9",
     "training.mirror": "../mirror",
+    "training.timeout_minutes": "7",
 }
 ELSEWHERE = {"training.init_from", "training.compile"}  # in `test_train`
 

@@ -23,7 +23,7 @@ from septuagint.training.checkpoint import (
     load_weights,
     write_checkpoint,
 )
-from septuagint.training.step import Training
+from septuagint.training.validation import Validation
 from tests.training.conftest import terminate
 
 
@@ -33,15 +33,15 @@ def during_validation(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def arrange(*names: str) -> None:
         waiting = set(names)
-        validate = loop.validate
+        validate = loop.Loop.validate_weights
 
-        def watched(training: Training, step: int, *, weights: str, **options):
-            if (name := f"{step} {weights.split()[0]}") in waiting:
+        def watched(self: loop.Loop, weights: str) -> Validation | None:
+            if (name := f"{self.progress.step} {weights.split()[0]}") in waiting:
                 waiting.remove(name)
                 terminate()
-            return validate(training, step, weights=weights, **options)
+            return validate(self, weights)
 
-        monkeypatch.setattr(loop, "validate", watched)
+        monkeypatch.setattr(loop.Loop, "validate_weights", watched)
 
     return arrange
 
