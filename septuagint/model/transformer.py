@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from septuagint.batch import PackedBatch
 from septuagint.config import ModelConfig
 from septuagint.model.attention import Layout, Relation, packed_attention
-from septuagint.model.dropout import dropout
+from septuagint.model.dropout import Dropout
 
 # Sinusoids are counted as Hugging Face's M2M100 counts them with pad = 1: the first token is at position 2.
 FIRST_SINUSOID = 2
@@ -71,20 +71,24 @@ class Transformer(nn.Module):
 
     def forward(self, batch: PackedBatch, layout: Layout) -> Tensor:
         """Hidden states of the target tokens (T, D)."""
-        memory_SD = self.encode(batch.source_ids_S, batch.source_offsets, layout.encoder)
+        drop = self._start_dropout()
+        memory_SD = self.encode(batch.source_ids_S, batch.source_offsets, layout.encoder, drop)
         rows = self._rows(batch.target_offsets, len(batch.target_ids_T))
-        hidden_TD = self._embed(batch.target_ids_T, rows)
+        hidden_TD = drop(self._embed(batch.target_ids_T, rows))
         for layer in self.decoder:
-            hidden_TD = layer(hidden_TD, memory_SD, rows, layout)
+            hidden_TD = layer(hidden_TD, memory_SD, rows, layout, drop)
         output_TD: Tensor = self.decoder_norm(hidden_TD)
         return output_TD
 
-    def encode(self, source_ids_S: Tensor, source_offsets: Tensor, relation: Relation) -> Tensor:
+    def encode(
+        self, source_ids_S: Tensor, source_offsets: Tensor, relation: Relation, drop: Dropout | None = None
+    ) -> Tensor:
         """What the source says (S, D), for the decoder to look at."""
+        drop = drop or self._start_dropout()
         rows = self._rows(source_offsets, len(source_ids_S))
-        hidden_SD = self._embed(source_ids_S, rows)
+        hidden_SD = drop(self._embed(source_ids_S, rows))
         for layer in self.encoder:
-            hidden_SD = layer(hidden_SD, rows, relation)
+            hidden_SD = layer(hidden_SD, rows, relation, drop)
         output_SD: Tensor = self.encoder_norm(hidden_SD)
         return output_SD
 
@@ -141,7 +145,10 @@ class Transformer(nn.Module):
         embedded: Tensor = self.embeddings(ids) * math.sqrt(self.config.width)
         if self.config.positions == "sinusoidal":
             embedded = embedded + rows
-        return dropout(embedded, self.config.dropout, self.training)
+        return embedded
+
+    def _start_dropout(self) -> Dropout:
+        return Dropout(self.config.dropout, is_training=self.training, device=self.embeddings.weight.device)
 
     def _initialise(self) -> None:
         for module in self.modules():
@@ -158,17 +165,16 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.dropout = config.dropout
         self.self_attention_norm = _norm(config)
         self.self_attention = SelfAttention(config)
         self.feedforward_norm = _norm(config)
         self.feedforward = FeedForward(config)
 
-    def forward(self, hidden_SD: Tensor, rows: Tensor, relation: Relation) -> Tensor:
+    def forward(self, hidden_SD: Tensor, rows: Tensor, relation: Relation, drop: Dropout) -> Tensor:
         attended = self.self_attention(self.self_attention_norm(hidden_SD), rows, relation)
-        hidden_SD = hidden_SD + dropout(attended, self.dropout, self.training)
+        hidden_SD = hidden_SD + drop(attended)
         changed = self.feedforward(self.feedforward_norm(hidden_SD))
-        return hidden_SD + dropout(changed, self.dropout, self.training)
+        return hidden_SD + drop(changed)
 
 
 class DecoderLayer(nn.Module):
@@ -176,7 +182,6 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.dropout = config.dropout
         self.self_attention_norm = _norm(config)
         self.self_attention = SelfAttention(config)
         self.cross_attention_norm = _norm(config)
@@ -184,13 +189,13 @@ class DecoderLayer(nn.Module):
         self.feedforward_norm = _norm(config)
         self.feedforward = FeedForward(config)
 
-    def forward(self, hidden_TD: Tensor, memory_SD: Tensor, rows: Tensor, layout: Layout) -> Tensor:
+    def forward(self, hidden_TD: Tensor, memory_SD: Tensor, rows: Tensor, layout: Layout, drop: Dropout) -> Tensor:
         attended = self.self_attention(self.self_attention_norm(hidden_TD), rows, layout.decoder)
-        hidden_TD = hidden_TD + dropout(attended, self.dropout, self.training)
+        hidden_TD = hidden_TD + drop(attended)
         attended = self.cross_attention(self.cross_attention_norm(hidden_TD), memory_SD, layout.cross)
-        hidden_TD = hidden_TD + dropout(attended, self.dropout, self.training)
+        hidden_TD = hidden_TD + drop(attended)
         changed = self.feedforward(self.feedforward_norm(hidden_TD))
-        return hidden_TD + dropout(changed, self.dropout, self.training)
+        return hidden_TD + drop(changed)
 
     def decode_next(self, hidden_BD: Tensor, row: Tensor, cache: LayerCache, state: DecodingState) -> Tensor:
         hidden_BD = hidden_BD + self.self_attention.decode_next(

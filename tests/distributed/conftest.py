@@ -3,11 +3,14 @@
 import contextlib
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.conftest import need_tool
+from tests.distributed import slurm as slurm_module
+from tests.distributed.slurm import SlurmCluster
 from tests.distributed.testbed import TOOLS, Testbed
 
 
@@ -27,6 +30,14 @@ def hosts_possible() -> None:
         pytest.skip("needs the right to make namespaces: a container must be a privileged one")
 
 
+def wait_until_nothing_runs(testbed: Testbed) -> None:
+    """What a launcher has started may need a moment to end after it."""
+    deadline = time.monotonic() + 5
+    while any(host.pids() for host in testbed.hosts):
+        assert time.monotonic() < deadline, {host.name: host.run(["ps", "ax"]).stdout for host in testbed.hosts}
+        time.sleep(0.02)
+
+
 BuildTestbed = Callable[..., Testbed]
 
 
@@ -41,3 +52,16 @@ def build(hosts_possible: None) -> Iterator[BuildTestbed]:
 def testbed(build: BuildTestbed) -> Testbed:
     """Two hosts, `alpha` and `beta`, whose cables have no limit."""
     return build()
+
+
+@pytest.fixture(scope="session")
+def slurm_possible() -> None:
+    for tool in slurm_module.TOOLS:
+        need_tool(tool)
+
+
+@pytest.fixture
+def slurm(testbed: Testbed, slurm_possible: None) -> Iterator[SlurmCluster]:
+    """SLURM on these two hosts."""
+    with SlurmCluster(testbed) as cluster:
+        yield cluster

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 
 PORT = 22
-# What a login gives: nothing of the environment the launcher was started in.
+# What a login gives, and TMPDIR, which is the host's: nothing of the environment the launcher was started in.
 LOGIN = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "USER": "root"}
 
 
@@ -25,7 +25,7 @@ class _Session(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         process = subprocess.Popen(
             ["/bin/sh", "-c", json.loads(self.rfile.readline())],
-            env=LOGIN,
+            env={**LOGIN, "TMPDIR": os.environ["TMPDIR"]},
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -77,7 +77,11 @@ def main(arguments: Sequence[str]) -> int:
         serve()
     while words[0].startswith("-"):
         words.pop(0)
-    return call(words[0], " ".join(words[1:]))
+    try:
+        return call(words[0], " ".join(words[1:]))
+    except OSError as error:
+        print(f"{words[0]}: {error}", file=sys.stderr)
+        return 255
 
 
 if __name__ == "__main__":

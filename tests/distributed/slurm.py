@@ -109,7 +109,11 @@ class SlurmCluster:
     def srun_command(
         self, num_nodes: int, tasks_per_node: int, command: Sequence[str], extra: Sequence[str] = ()
     ) -> list[str]:
-        """The line for tasks on so many nodes, to be run on any host. `extra` are more options of srun."""
+        """The line for tasks on so many nodes, to be run on any host. `extra` are more options of srun.
+
+        The first name in SLURM_STEP_NODELIST, "alpha,beta" or "node[01-02]", has task 0. SLURM_LAUNCH_NODE_IPADDR is
+        the address of srun, which need not have any task.
+        """
         return self.command("srun", f"--nodes={num_nodes}", f"--ntasks-per-node={tasks_per_node}", *extra, *command)
 
     def run(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -157,9 +161,9 @@ class SlurmCluster:
     def _stop(self) -> None:
         """Stops the daemons, those that depend on others first."""
         for daemon in reversed(self._daemons):
-            t0=time.time();daemon.terminate()
+            daemon.terminate()
             try:
-                daemon.wait(10);print(daemon.args[-3:],time.time()-t0)
+                daemon.wait(10)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()

@@ -11,11 +11,12 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import need_tool
-from tests.distributed.conftest import BuildTestbed
+from tests.distributed.conftest import BuildTestbed, wait_until_nothing_runs
 from tests.distributed.testbed import Host, Testbed
 
 PORT = 5000
@@ -279,7 +280,7 @@ def test_a_command_gets_its_environment_and_its_folder(
 def test_a_command_that_takes_too_long_is_killed(testbed: Testbed) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         testbed["alpha"].run(["sh", "-c", "sleep 100; true"], timeout=0.3)
-    assert testbed["alpha"].pids() == []
+    wait_until_nothing_runs(testbed)
 
 
 @pytest.mark.usefixtures("hosts_possible")
@@ -302,6 +303,18 @@ def test_nothing_is_left_even_after_a_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("hosts_possible")
+@pytest.mark.parametrize("settings", [{"rate": "fast"}, {"private": [Path("/proc/1/nowhere")]}])
+def test_a_testbed_that_cannot_be_built_says_why_and_leaves_nothing(settings: dict[str, Any]) -> None:
+    children = Path("/proc/thread-self/children")
+    before = children.read_text()
+    testbed = Testbed(**settings)
+    with pytest.raises((RuntimeError, OSError), match=r"fast|nowhere"), testbed:
+        pass
+    assert children.read_text() == before
+    assert not testbed.folder.exists()
+
+
+@pytest.mark.usefixtures("hosts_possible")
 def test_hosts_die_with_the_process_that_built_them() -> None:
     program = """
 import os, sys, time
@@ -314,13 +327,11 @@ with Testbed() as testbed:
     print(testbed.folder, testbed.switch_pid, *(pid for host in testbed.hosts for pid in host.pids()), flush=True)
     time.sleep(1000)
 """
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    with process.stdout:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
         folder, *pids = process.stdout.readline().split()
+        process.kill()
     assert len(pids) == 3
-    process.kill()
-    process.wait()
     wait_until_gone(set(map(int, pids)))
     shutil.rmtree(folder)
 
@@ -337,7 +348,7 @@ def test_mpirun_starts_a_rank_on_each_host(build: BuildTestbed, launcher: str) -
     assert (first[:2], second[:2]) == (["alpha", "0"], ["beta", "1"])
     # It listens on no other interface: the addresses would be here, between commas.
     assert first[2].split("//")[1].split(":")[0] == testbed[launcher].address
-    assert [host.pids() for host in testbed.hosts] == [[], [], []]
+    wait_until_nothing_runs(testbed)
 
 
 @pytest.mark.slow

@@ -5,7 +5,9 @@ to the others by a switch, which is a bridge in a network namespace of its own. 
 namespaces, and nothing outlives the process that built the testbed, however it ends: the kernel kills the hosts'
 first processes with it, and whatever lived in their namespaces with them. At most a temporary folder is left.
 
-The hosts see one file system, as a cluster sees its shared storage, but for `/dev/shm` and the private folders.
+The hosts see one file system, as a cluster sees its shared storage, but for `/dev/shm` and the private folders. Each
+has a TMPDIR of its own: hosts of two testbeds may have the same name and the same process ids, from which programs
+such as mpirun make names in there.
 
     python -m tests.distributed.testbed --hosts 2 --rate 1gbit -- torchrun --nnodes 2 --node-rank {rank} \\
         --master-addr {master} --nproc-per-node 1 train.py
@@ -73,7 +75,7 @@ class Host:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._first: subprocess.Popen[bytes] | None = None
         self._shell: subprocess.Popen[bytes] | None = None
-        for folder in ("sys", "disk"):
+        for folder in ("sys", "disk", "tmp"):
             (self._folder / folder).mkdir(parents=True)
         for path in testbed.private:
             self.private(path).mkdir(parents=True)
@@ -204,7 +206,7 @@ class Host:
         with _born_in(self._first.pid):
             process = subprocess.Popen(
                 [*enter, f"--chdir={(cwd or Path.cwd()).absolute()}", "--", *command],
-                env={**os.environ, **(env or {})},
+                env={**os.environ, "TMPDIR": str(self._folder / "tmp"), **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -258,7 +260,9 @@ class Testbed:
 
     @property
     def hosts_file(self) -> str:
-        lines = [f"10.77.0.{index + 1} {name}" for index, name in enumerate(self._names)]
+        # A name with a domain has its short form too, which is how Open MPI calls it.
+        names = [" ".join(dict.fromkeys([name, name.split(".")[0]])) for name in self._names]
+        lines = [f"10.77.0.{index + 1} {name}" for index, name in enumerate(names)]
         return "\n".join(["127.0.0.1 localhost", *lines, ""])
 
     @property
@@ -273,6 +277,12 @@ class Testbed:
 
         As under ssh, the ranks of other hosts get of the environment what is named by `-x NAME`. The hosts share the
         machine's cores, which each would think its own; so ranks are not bound to any.
+
+        A rank knows the address of mpirun (OMPI_MCA_orte_hnp_uri, "1234.0;tcp://10.77.0.1:36319"), not of rank 0.
+        Where mpirun's own host is among `hosts`, it comes first whatever their order, and has rank 0. Where it is not,
+        rank 0 is on the second name of OMPI_MCA_orte_node_regex, "gamma,alpha,beta@0(3)" or "node[2:3,1-2]@0(3)";
+        then OMPI_MCA_ess_base_num_procs is greater than OMPI_MCA_orte_num_nodes. Ranks on mpirun's own host have
+        neither the list nor the number of daemons, and need none.
         """
         slots = ",".join(f"{host.name}:{ranks_per_host}" for host in hosts)
         line = f"mpirun --allow-run-as-root --oversubscribe --bind-to none -n {len(hosts) * ranks_per_host} -H {slots}"
@@ -281,7 +291,11 @@ class Testbed:
     def mpiexec_command(
         self, hosts: Sequence[Host], ranks_per_host: int, command: Sequence[str], extra: Sequence[str] = ()
     ) -> list[str]:
-        """MPICH's line for the same."""
+        """MPICH's line for the same. It hands the whole environment on, and keeps the order of the hosts.
+
+        No variable names another host: there are PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS, and PMI_FD, a
+        socket on which ranks can exchange words through the launcher.
+        """
         slots = ",".join(f"{host.name}:{ranks_per_host}" for host in hosts)
         line = (
             f"mpiexec.mpich -launcher ssh -launcher-exec {self.agent} -n {len(hosts) * ranks_per_host} -hosts {slots}"
@@ -341,10 +355,11 @@ def _boot(namespaces: str, script: str, *arguments: str) -> subprocess.Popen[byt
 
 def _wait_until_ready(process: subprocess.Popen[bytes]) -> None:
     assert process.stdout is not None
-    if (line := process.stdout.readline()) != b"ready\n":
-        process.kill()
-        raise RuntimeError((line + process.stdout.read()).decode())
-    process.stdout.close()
+    with process.stdout as stream:
+        if (line := stream.readline()) != b"ready\n":
+            process.kill()
+            process.wait()
+            raise RuntimeError((line + stream.read()).decode())
 
 
 def _in_network(pid: int, *command: str, check: bool = True) -> None:
@@ -376,19 +391,24 @@ def _show(host: Host, process: subprocess.Popen[bytes]) -> None:
 
 
 def run_everywhere(testbed: Testbed, command: Sequence[str]) -> int:
-    """Runs a command on all hosts at once, shows what they write, and returns the worst exit code."""
-    processes, threads = [], []
+    """Runs a command on all hosts at once, shows what they write, and returns the worst exit code.
+
+    An interruption is handed on to the commands, as it is to programs in a terminal; they decide what becomes of it.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+    threads: list[threading.Thread] = []
+
+    def hand_on(*_: object) -> None:
+        for process in processes:
+            process.send_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGINT, hand_on)
     for rank, host in enumerate(testbed.hosts):
         words = [word.replace("{rank}", str(rank)).replace("{master}", testbed.hosts[0].name) for word in command]
         processes.append(host.pipe(words, env={"PYTHONUNBUFFERED": "1"}))
         threads.append(threading.Thread(target=_show, args=(host, processes[-1]), name=f"output of {host.name}"))
         threads[-1].start()
-    try:
-        codes = [process.wait() for process in processes]
-    except KeyboardInterrupt:
-        for process in processes:
-            process.send_signal(signal.SIGINT)
-        codes = [process.wait() for process in processes]
+    codes = [process.wait() for process in processes]
     for host in testbed.hosts:
         host.kill()  # a process left behind would keep the pipe open
     for thread in threads:
