@@ -24,6 +24,7 @@ Launcher = Literal["none", "workers", "torchrun", "environment", "openmpi", "mpi
 WORKERS = "SEPTUAGINT_WORKERS"
 """Set by `--workers` for the ranks that it starts."""
 _LOOPBACK = "127.0.0.1"
+_PMIX_STRING = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,9 +47,11 @@ def find_place(environment: Mapping[str, str]) -> Place:
         return _from_torchrun(environment)
     if "OMPI_COMM_WORLD_RANK" in environment:
         return _from_open_mpi(environment)
-    if "PMI_RANK" in environment and "PMI_SIZE" in environment:
+    is_step = "SLURM_STEP_ID" in environment and _number(environment, "SLURM_NTASKS", 1) > 1
+    is_mpiexec = "MPI_LOCALRANKID" in environment  # srun --mpi=pmi2 sets the other variables of PMI, too
+    if "PMI_RANK" in environment and "PMI_SIZE" in environment and (is_mpiexec or not is_step):
         return _from_mpich(environment)
-    if "SLURM_STEP_ID" in environment and _number(environment, "SLURM_NTASKS", 1) > 1:
+    if is_step:
         return _from_slurm(environment)
     return Place(launcher="none")
 
@@ -85,7 +88,7 @@ def _from_open_mpi(environment: Mapping[str, str]) -> Place:
     is_keeper, addresses = rank == 0, tuple[str, ...]()
     if "MASTER_ADDR" in environment or local_size == size:
         addresses = (environment.get("MASTER_ADDR", _LOOPBACK),)
-    elif (found := _rank_0_by_mpi4py()) is not None:
+    elif (found := rank_0_by_pmix(environment.get("PMIX_NAMESPACE", "")) or _rank_0_by_mpi4py()) is not None:
         addresses = (found,)
     else:
         # Where mpirun itself runs is known to all; a rank of that host keeps the meeting place, whatever its number.
@@ -111,7 +114,8 @@ def _from_open_mpi(environment: Mapping[str, str]) -> Place:
 def _from_mpich(environment: Mapping[str, str]) -> Place:
     rank, size = _number(environment, "PMI_RANK"), _number(environment, "PMI_SIZE")
     local_size = _optional(environment, "MPI_LOCALNRANKS")
-    address = environment.get("MASTER_ADDR") or (_LOOPBACK if local_size == size else _rank_0_by_mpi4py())
+    found, job = rank_0_by_pmi(environment.get("PMI_FD", ""), rank)
+    address = environment.get("MASTER_ADDR") or (_LOOPBACK if local_size == size else found or _rank_0_by_mpi4py())
     if address is None:
         raise UserError(
             "mpiexec does not tell where rank 0 runs: add `-genv MASTER_ADDR <first host>`, or install mpi4py"
@@ -123,7 +127,7 @@ def _from_mpich(environment: Mapping[str, str]) -> Place:
         local_rank=_optional(environment, "MPI_LOCALRANKID"),
         local_size=local_size,
         addresses=(address,),
-        port=_number(environment, "MASTER_PORT", _port_of_job(environment.get("PMI_JOBID", ""))),
+        port=_number(environment, "MASTER_PORT", _port_of_job(job)),
         is_keeper=rank == 0,
     )
 
@@ -163,6 +167,55 @@ def _addresses_of_mpirun(uri: str) -> tuple[str, ...]:
     """`1811349504.0;tcp://10.0.0.1,172.17.0.1:53613;tcp6://…`: 10.0.0.1 and 172.17.0.1."""
     match = re.search(r";tcp://([0-9.,]+):\d+", uri)
     return tuple(match[1].split(",")) if match else ()
+
+
+def rank_0_by_pmix(namespace: str) -> str | None:
+    """Where rank 0 runs, asked of Open MPI's daemon through the library that MPI itself uses, if it is there."""
+
+    class Process(ctypes.Structure):
+        _fields_ = (("namespace", ctypes.c_char * 256), ("rank", ctypes.c_uint32))
+
+    class Value(ctypes.Structure):
+        _fields_ = (("type", ctypes.c_uint16), ("text", ctypes.c_char_p))
+
+    try:
+        library = ctypes.CDLL("libpmix.so.2")
+    except OSError:
+        return None
+    own, value = Process(), ctypes.POINTER(Value)()
+    if library.PMIx_Init(ctypes.byref(own), None, ctypes.c_size_t(0)) != 0:
+        return None
+    rank_0 = Process(namespace=namespace.encode(), rank=0)
+    code = library.PMIx_Get(ctypes.byref(rank_0), b"pmix.hname", None, ctypes.c_size_t(0), ctypes.byref(value))
+    name = value.contents.text if code == 0 and value.contents.type == _PMIX_STRING else None
+    library.PMIx_Finalize(None, ctypes.c_size_t(0))
+    return None if name is None else name.decode()
+
+
+def rank_0_by_pmi(descriptor: str, rank: int) -> tuple[str | None, str]:
+    """(where rank 0 runs, the name of the job), told through the socket that mpiexec opens for its processes.
+
+    They speak lines of text. None and an empty name where there is no such socket.
+    """
+    if not descriptor.isdecimal():
+        return None, ""
+    with contextlib.suppress(OSError, KeyError), socket.socket(fileno=int(descriptor)) as line:
+        lines = line.makefile("rw")
+
+        def ask(command: str) -> dict[str, str]:
+            lines.write(f"cmd={command}\n")
+            lines.flush()
+            return dict(word.partition("=")[::2] for word in lines.readline().split())
+
+        ask("init pmi_version=1 pmi_subversion=1")
+        space = ask("get_my_kvsname")["kvsname"]
+        if rank == 0:
+            ask(f"put kvsname={space} key=septuagint value={socket.gethostname()}")
+        ask("barrier_in")
+        found = ask(f"get kvsname={space} key=septuagint")["value"]
+        ask("finalize")
+        return found, space
+    return None, ""
 
 
 def _rank_0_by_mpi4py() -> str | None:

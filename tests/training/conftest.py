@@ -249,9 +249,7 @@ def during_step(monkeypatch: pytest.MonkeyPatch) -> DuringStep:
     def arrange(events: dict[int, Callable[[], object]]) -> dict[int, bytes]:
         waiting, data = dict(events), {}
 
-        def watched(
-            training: Training, microbatches: tuple[Microbatch, ...], step: int, **options: Any
-        ) -> StepResult:
+        def watched(training: Training, microbatches: tuple[Microbatch, ...], step: int, **options: Any) -> StepResult:
             data[step] = b"".join(microbatch.batch.labels_T.numpy().tobytes() for microbatch in microbatches)
             waiting.pop(step, lambda: None)()
             return train_step(training, microbatches, step, **options)
