@@ -274,6 +274,7 @@ def _find_place() -> "Place":
     place = find_place(os.environ)
     if place.launcher != "none":
         die_with_launcher()
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what matters is said in words of our own
     return place
 
 

@@ -3,9 +3,10 @@
 Every line has `time` (Unix seconds), `event` (its kind) and `attempt` (counted from 1: how often the run was started).
 An attempt begins with its `attempt` event. The kinds, and their fields beside these three:
 
-- `attempt`: start_step, max_steps, device, precision, attention (backend), is_compiled, num_parameters, num_threads,
-  world_size, learning_rate (its formula), source_budget, target_budget (tokens of a pack), num_microbatches (a step),
-  num_train_pairs (of an epoch), best_bleu (so far)
+- `attempt`: start_step, max_steps, rank, world_size, host, hosts (all), launcher, interface, num_disks (that hold the
+  run folder), device, precision, attention (backend), is_compiled, num_parameters, num_threads, learning_rate (its
+  formula), source_budget, target_budget (tokens of a pack), num_microbatches (a step), num_train_pairs (of an epoch),
+  best_bleu (so far)
 - `train`, every `log_every` steps, means since the one before: step, epochs, loss_nats_per_token, learning_rate,
   gradient_norm, seconds_per_step, target_tokens_per_second, source_tokens_per_second, fill_target, fill_source,
   skipped_steps (in all), loss_scale, data_wait_seconds_per_step, eta_seconds
@@ -16,7 +17,8 @@ An attempt begins with its `attempt` event. The kinds, and their fields beside t
 - `sample`: step, source, reference, translation
 - `checkpoint`: step, seconds, bytes, path
 - `warning`: message
-- `stop`: step, reason ("max_steps", "max_hours", "patience", "signal", "not_finite" or "error"), hours
+- `stop`: step, reason ("max_steps", "max_hours", "patience", "signal", "not_finite", "lost_peer", "drift" or "error"),
+  hours
 
 JSON has no number that is not finite: such a field is null, and `not_finite` tells which it was, as in
 `{"loss_nats_per_token": null, "not_finite": {"loss_nats_per_token": "nan"}}`. `number` puts the two together.

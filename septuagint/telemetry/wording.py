@@ -13,6 +13,8 @@ _REASONS = {
     "patience": "it no longer gets better",
     "signal": "it was told to stop; the same command goes on from here",
     "not_finite": "the loss is no longer a number",
+    "lost_peer": "another rank was lost; the same command goes on from the last checkpoint",
+    "drift": "the weights are not the same on all ranks",
     "error": "an error",
 }
 
@@ -58,6 +60,12 @@ def _attempt_lines(event: Event) -> list[str]:
     where = [event[field] for field in ("device", "precision") if event.get(field)]
     counts = _parts(event, "num_parameters", "world_size", "num_threads")
     lines = ["  ".join([f"attempt {event['attempt']}", *_parts(event, "start_step", "max_steps"), *where, *counts])]
+    if len(event.get("hosts", ())) and event["world_size"] > 1:
+        disks = "one run folder" if event["num_disks"] == 1 else f"a run folder on each of {event['num_disks']} disks"
+        lines.append(
+            f"    {event['world_size']} ranks, started by {event['launcher']}, on {', '.join(event['hosts'])} through "
+            f"{event['interface']}; {disks}"
+        )
     if "target_budget" in event:
         num_packs = event["num_microbatches"]
         packs = "1 pack" if num_packs == 1 else f"{num_packs:,} packs"

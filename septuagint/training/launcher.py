@@ -59,6 +59,8 @@ def find_place(environment: Mapping[str, str]) -> Place:
 def _from_torchrun(environment: Mapping[str, str]) -> Place:
     """Or from whoever sets the same variables, such as an operator of Kubernetes."""
     rank, size = _number(environment, "RANK"), _number(environment, "WORLD_SIZE")
+    if rank >= size:
+        raise UserError(f"RANK = {rank}, but WORLD_SIZE = {size}: ranks are counted from 0")
     address = environment.get("MASTER_ADDR")
     if size > 1 and address is None:
         raise UserError(
@@ -76,7 +78,7 @@ def _from_torchrun(environment: Mapping[str, str]) -> Place:
         local_rank=_optional(environment, "LOCAL_RANK"),
         local_size=_optional(environment, "LOCAL_WORLD_SIZE"),
         addresses=(address or _LOOPBACK,),
-        port=_number(environment, "MASTER_PORT", 29500),
+        port=_port(environment, 29500),
         is_keeper=rank == 0 and environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
     )
 
@@ -106,7 +108,7 @@ def _from_open_mpi(environment: Mapping[str, str]) -> Place:
         local_rank=local_rank,
         local_size=local_size,
         addresses=addresses,
-        port=_number(environment, "MASTER_PORT", _port_of_job(job)),
+        port=_port(environment, _port_of_job(job)),
         is_keeper=is_keeper,
     )
 
@@ -127,7 +129,7 @@ def _from_mpich(environment: Mapping[str, str]) -> Place:
         local_rank=_optional(environment, "MPI_LOCALRANKID"),
         local_size=local_size,
         addresses=(address,),
-        port=_number(environment, "MASTER_PORT", _port_of_job(job)),
+        port=_port(environment, _port_of_job(job)),
         is_keeper=rank == 0,
     )
 
@@ -146,7 +148,7 @@ def _from_slurm(environment: Mapping[str, str]) -> Place:
         local_rank=_optional(environment, "SLURM_LOCALID"),
         local_size=_first_count(environment.get("SLURM_STEP_TASKS_PER_NODE", ""), nodes),
         addresses=(address,),
-        port=_number(environment, "MASTER_PORT", _port_of_job(job)),
+        port=_port(environment, _port_of_job(job)),
         is_keeper=rank == 0,
     )
 
@@ -247,6 +249,13 @@ def _number(environment: Mapping[str, str], name: str, default: int | None = Non
     if not text.isdecimal():
         raise UserError(f"{name} = {text!r} is not a number; start the ranks with torchrun, mpirun or srun")
     return int(text)
+
+
+def _port(environment: Mapping[str, str], default: int) -> int:
+    port = _number(environment, "MASTER_PORT", default)
+    if not 0 < port < 1 << 16:
+        raise UserError(f"MASTER_PORT = {port} is not a port: choose a free one between 1024 and 65535")
+    return port
 
 
 def _optional(environment: Mapping[str, str], name: str) -> int | None:

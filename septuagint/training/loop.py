@@ -208,23 +208,17 @@ class Loop:
             progress.num_target_tokens += int(tally.num_target_tokens)
             progress.seconds = tally.seconds
             self.received = self.received or tally.received
-            if numbers.skipped_in_a_row == 0:
-                continue
-            self._record(
-                "skipped",
-                step=numbers.step,
-                loss_nats_per_token=numbers.loss,
-                gradient_norm=numbers.gradient_norm,
-                loss_scale=numbers.loss_scale,
-                in_a_row=numbers.skipped_in_a_row,
-            )
+            if numbers.skipped_in_a_row and self.world.rank == 0:
+                self.events.emit(
+                    "skipped",
+                    step=numbers.step,
+                    loss_nats_per_token=numbers.loss,
+                    gradient_norm=numbers.gradient_norm,
+                    loss_scale=numbers.loss_scale,
+                    in_a_row=numbers.skipped_in_a_row,
+                )
             if numbers.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
                 raise NotFiniteError(_not_finite(self.run_path, numbers, self.settings))
-
-    def _record(self, event: str, /, **fields: Any) -> None:
-        """What is the same on all ranks stands in the record of rank 0 alone."""
-        if self.world.rank == 0:
-            self.events.emit(event, **fields)
 
     def _log(self) -> None:
         begin = time.monotonic()
@@ -318,7 +312,8 @@ class Loop:
             return None
         validation = self._put_together([read_share(entry["share"]) for entry in shares], weights)
         seconds, is_best = time.monotonic() - begin, self._is_better(validation)
-        self._record("validation", **validation.fields(), seconds=seconds, is_best=is_best)
+        if self.world.rank == 0:  # what is the same on all ranks stands in one record alone
+            self.events.emit("validation", **validation.fields(), seconds=seconds, is_best=is_best)
         self.exchange_records()
         return validation
 

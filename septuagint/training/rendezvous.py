@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ _CONNECT_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _BRIDGES = ("lo", "docker", "br-", "virbr", "cni", "flannel", "cali", "podman", "lxcbr", "lxdbr")
 _OPERATION_SECONDS = 20.0
+_INVITATION, _OVER = "invitation", "over"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,32 +177,53 @@ def _meet(store: TCPStore, place: Place, address: str) -> tuple[str, list[dict[s
         "pid": os.getpid(),
         "address": None if address in ("localhost", "127.0.0.1") else _address_towards(address),
     }
-    hello = json.dumps(own)
-    store.set(f"hello/{place.rank}", hello)
-    if place.rank == 0:
-        word = own["nonce"]
-        hellos = _lead(store, place, word)
-        store.set(f"list/{word}", json.dumps(hellos))
-        return word, hellos
-    invited = _wait_for(store, "invitation", lambda text: own["nonce"] in json.loads(text)["nonces"])
-    if invited is None:
+    try:
+        store.set(f"hello/{place.rank}", json.dumps(own))
+        if place.rank == 0:
+            hellos = _lead(store, place, own["nonce"])
+            store.set(_list_key(own["nonce"]), json.dumps(hellos))
+            store.set(_OVER, own["nonce"])
+            return own["nonce"], hellos
+        return _follow(store, place, own["nonce"])
+    except dist.DistError:
         raise UserError(
-            f"rank {place.rank} on {socket.gethostname()} found the meeting place {address}:{place.port}, but rank 0 "
-            f"did not come within {MEETING_SECONDS:.0f} s; see what it says"
+            f"rank {place.rank} on {socket.gethostname()} was at the meeting place, {address}:{place.port}, when rank "
+            "0 left; see what it says"
+        ) from None
+
+
+def _list_key(word: str) -> str:
+    return f"list/{word}"
+
+
+def _follow(store: TCPStore, place: Place, nonce: str) -> tuple[str, list[dict[str, Any]]]:
+    """Waits to be invited, and then for the list of all."""
+    word = None
+    deadline = time.monotonic() + MEETING_SECONDS
+    while word is None and time.monotonic() < deadline:
+        if store.check([_INVITATION]):
+            invitation = json.loads(store.get(_INVITATION))
+            word = invitation["word"] if nonce in invitation["nonces"] else None
+        # A store of torchrun's own may tell of an earlier meeting.
+        if word is None and place.launcher != "torchrun" and store.check([_OVER]):
+            word = store.get(_OVER).decode()
+        time.sleep(_POLL_SECONDS)
+    if word is None:
+        raise UserError(
+            f"rank {place.rank} on {socket.gethostname()} found the meeting place, port {place.port}, but rank 0 did "
+            f"not come within {MEETING_SECONDS:.0f} s; see what it says"
         )
-    word = json.loads(invited)["word"]
-    store.set(f"accepted/{word}/{place.rank}", own["nonce"])
-    listed = _wait_for(store, f"list/{word}", lambda text: True)
-    hellos = [] if listed is None else json.loads(listed)
-    if not hellos or hellos[place.rank]["nonce"] != own["nonce"]:
+    store.set(f"accepted/{word}/{place.rank}", nonce)
+    while not store.check([_list_key(word)]) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    if not store.check([_list_key(word)]):
+        raise UserError(f"rank {place.rank} on {socket.gethostname()} waited for others in vain; see what rank 0 says")
+    hellos: list[dict[str, Any]] = json.loads(store.get(_list_key(word)))
+    if hellos[place.rank]["nonce"] != nonce:
+        other = hellos[place.rank]
         raise UserError(
-            f"rank {place.rank} on {socket.gethostname()} (process {os.getpid()}) is left out: "
-            + (
-                f"rank {place.rank} was started twice, also as process {hellos[place.rank]['pid']} on "
-                f"{hellos[place.rank]['host']}; give every process a rank of its own"
-                if hellos
-                else "other ranks did not come; see what rank 0 says"
-            )
+            f"rank {place.rank} was started twice: as process {other['pid']} on {other['host']} and as process "
+            f"{os.getpid()} on {socket.gethostname()}, which leaves; give every process a rank of its own"
         )
     return word, hellos
 
@@ -217,7 +239,7 @@ def _lead(store: TCPStore, place: Place, word: str) -> list[dict[str, Any]]:
             said = json.loads(text)
             seen[rank].setdefault(said["pid"], said["host"])
         nonces = {rank: json.loads(text)["nonce"] for rank, text in known.items()}
-        store.set("invitation", json.dumps({"word": word, "nonces": sorted(nonces.values())}))
+        store.set(_INVITATION, json.dumps({"word": word, "nonces": sorted(nonces.values())}))
         accepted = {
             rank: store.get(key).decode() for rank in ranks if rank and store.check([key := f"accepted/{word}/{rank}"])
         }
@@ -233,16 +255,6 @@ def _lead(store: TCPStore, place: Place, word: str) -> list[dict[str, Any]]:
         f"of {place.size} ranks, these did not come within {MEETING_SECONDS:.0f} s: {missing}; see what they say, and "
         f"that their machines reach port {place.port} of {socket.gethostname()}"
     )
-
-
-def _wait_for(store: TCPStore, key: str, is_meant: Callable[[str], bool]) -> str | None:
-    """The value of a key, as soon as it is the right one."""
-    deadline = time.monotonic() + MEETING_SECONDS
-    while time.monotonic() < deadline:
-        if store.check([key]) and is_meant(text := store.get(key).decode()):
-            return text
-        time.sleep(_POLL_SECONDS)
-    return None
 
 
 def _boot_id() -> str:

@@ -7,7 +7,6 @@ import torch
 
 from septuagint.model.dropout import Dropout, dropout
 
-
 SEEDS = [None, torch.tensor(5, dtype=torch.int32), torch.tensor(2**30, dtype=torch.int32)]
 
 

@@ -30,6 +30,16 @@ TRAIN = {
             ["attempt 2  from step 500  to step 50,000  cuda  bf16  60,526,080 parameters  world of 4  8 threads"],
         ),
         (
+            {
+                "event": "attempt", "attempt": 1, "world_size": 2, "hosts": ["alpha", "beta"], "launcher": "openmpi",
+                "interface": "eth0", "num_disks": 2,
+            },
+            [
+                "attempt 1  world of 2",
+                "    2 ranks, started by openmpi, on alpha, beta through eth0; a run folder on each of 2 disks",
+            ],
+        ),
+        (
             TRAIN,
             ["step 12,300  loss 3.214  lr 9.9e-04  grad 0.52  0.31 s/step  105k tok/s  epoch 1.23  ETA 1 h 05 min"],
         ),
