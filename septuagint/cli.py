@@ -1,8 +1,8 @@
 """The command line: each verb reads its arguments, calls one function and prints.
 
 Results go to standard output, everything else to standard error. Exit 0: good; 2: the user's mistake, told without a
-traceback; 1: ours; 128 + n: stopped by signal n (but 0 for SIGUSR1). Heavy imports happen inside the verbs, so that
---help comes at once.
+traceback; 1: ours; 75: another rank was lost; 128 + n: stopped by signal n (but 0 for SIGUSR1). Heavy imports happen
+inside the verbs, so that --help comes at once.
 """
 
 import contextlib
@@ -212,8 +212,10 @@ def main() -> NoReturn:
         _tell(f"error: {error}")
         _leave(1)
     except LostPeerError as error:
+        from septuagint.training.signals import LOST_PEER_EXIT_CODE
+
         _tell(f"error: {error}")
-        _leave(75)
+        _leave(LOST_PEER_EXIT_CODE)
     except Stopped as stopped:
         from septuagint.training.signals import exit_code
 

@@ -82,7 +82,8 @@ def join_world(
             world_size=place.size,
             timeout=_seconds(MEETING_SECONDS),
         )
-        group = dist.new_group(backend=backend, timeout=timeout)
+        # NCCL would end the process without a word: `watch` has a minute to find out who is missing, and says so.
+        group = dist.new_group(backend=backend, timeout=timeout + _seconds(60 if "nccl" in backend else 0))
     yield (
         World(
             rank=place.rank,

@@ -1,4 +1,4 @@
-"""Signals: the step in hand is finished and saved before the program leaves; a second signal does not wait."""
+"""Signals and exit codes: the step in hand is saved before the program leaves; a second signal does not wait."""
 
 import contextlib
 import os
@@ -6,6 +6,8 @@ import signal
 from types import FrameType, TracebackType
 from typing import Self
 
+LOST_PEER_EXIT_CODE = 75
+"""The run is whole, the world is not: start it again (EX_TEMPFAIL)."""
 _STDERR = 2
 _SHOW_CURSOR = b"\x1b[?25h"
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from septuagint.config import Config, CostConfig, TrainingConfig
+from septuagint.config import Config, CostConfig
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.packing import PackShape, pack_shape
 from septuagint.errors import CheckpointError, DriftError, LostPeerError, UserError, writing_to
@@ -55,6 +55,7 @@ from septuagint.training.state import (
     restore,
 )
 from septuagint.training.step import Training
+from septuagint.training.synchrony import fingerprint
 from septuagint.training.validation import Validation, best_of, read_validation, weights_path, with_weights
 from septuagint.training.watch import Watch
 from septuagint.world import World
@@ -174,7 +175,7 @@ def _go_on(setting: Setting, own: dict[str, Any]) -> Outcome:
     share_attempts(setting.run, setting.disks, world)
     merge_records(run_path, setting.disks, world)
     if checkpoint is None:
-        together(world, lambda: _check_is_new(run_path, problems))
+        together(world, lambda: _check_is_new(run_path, problems) if setting.disks.is_owner else None)
     else:
         state = checkpoint.state
         together(world, lambda: check_same_run(state, own))
@@ -242,10 +243,10 @@ def _attempt(
         for problem in passed_over:
             events.emit("warning", message=f"{problem}; passed over, going on from step {progress.step:,}")
         if world.rank == 0:
-            _warn_of_differences(attempts, setting, training, events)
+            _warn_at_start(attempts, setting, training, events)
         writer = None
         if setting.disks.is_owner:
-            writer = stack.enter_context(_open_writer(run_path, config.training, checkpoint, best, events))
+            writer = stack.enter_context(_open_writer(setting, checkpoint, best, events))
         loop = Loop(
             run_path=run_path,
             settings=config.training,
@@ -317,9 +318,12 @@ def _begin(setting: Setting, checkpoint: Checkpoint | None, own: dict[str, Any])
     """The training as the checkpoint left it, or as it is before its first step."""
     config = setting.config
     training = build_training(config, setting.dataset.vocabulary.size, setting.shape.max_length, setting.world)
+    check_same(setting.world, {"training.precision": training.precision})  # "auto" depends on the device
     progress = Progress() if checkpoint is None else restore(training, checkpoint)
     if checkpoint is None and (start := config.training.init_from) is not None:
         together(setting.world, lambda: _start_from(training, start, own))
+        weights = fingerprint(list(training.model.parameters()))
+        check_same(setting.world, {"the checksum of the weights in training.init_from": weights})
     return training, progress
 
 
@@ -353,8 +357,9 @@ def _attempt_fields(setting: Setting, training: Training, progress: Progress) ->
 
 
 def _open_writer(
-    run: Path, settings: TrainingConfig, checkpoint: Checkpoint | None, best: Validation | None, events: EventLog
+    setting: Setting, checkpoint: Checkpoint | None, best: Validation | None, events: EventLog
 ) -> CheckpointWriter:
+    run, settings = setting.run_path, setting.config.training
     return CheckpointWriter(
         run,
         every=settings.checkpoint_every,
@@ -368,7 +373,7 @@ def _open_writer(
             path=str(saved.path.relative_to(run)),
         ),
         on_failure=lambda message: events.emit("warning", message=message),
-        mirror_folder=settings.mirror,
+        mirror_folder=settings.mirror if setting.world.rank == 0 else None,
     )
 
 
@@ -478,10 +483,14 @@ def _start_from(training: Training, path: Path, own: dict[str, Any]) -> None:
             training.average[name].copy_(parameter.detach())
 
 
-def _warn_of_differences(
-    attempts: Sequence[dict[str, Any]], setting: Setting, training: Training, events: EventLog
-) -> None:
-    """What may differ from the attempt before, and has a say in the last digits."""
+def _warn_at_start(attempts: Sequence[dict[str, Any]], setting: Setting, training: Training, events: EventLog) -> None:
+    """What may differ from the attempt before, and has a say in the last digits; and what makes losing hosts worse."""
+    if len(set(setting.world.hosts)) > 1 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        events.emit(
+            "warning",
+            message="a host that is lost could not come back to this run: start torchrun with "
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment, on all hosts",
+        )
     if len(attempts) < 2:
         return
     before, device = attempts[-2], setting.world.device

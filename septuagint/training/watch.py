@@ -19,8 +19,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+import torch.distributed as dist
+
 from septuagint.errors import LostPeerError, UserError
 from septuagint.training.rendezvous import Meeting
+from septuagint.training.signals import LOST_PEER_EXIT_CODE
 from septuagint.world import World
 
 BEAT_SECONDS = 0.5
@@ -28,8 +31,9 @@ BEAT_SECONDS = 0.5
 SILENT_SECONDS = 2.0
 # The main thread of a rank that hears of a failure has this long to end by itself.
 _GRACE_SECONDS = 5.0
-LOST_PEER_EXIT_CODE = 75
-"""The run is whole, the world is not: start it again (EX_TEMPFAIL)."""
+# All ranks pass through these within moments of each other: who stays longer than the timeout waits for nothing. NCCL
+# has its own idea of that, and names nobody: it is given a minute more.
+_BRIEF = ("data", "forward", "backward and communication", "optimizer", "logging")
 # What torch's backends say when a peer or the way to it is lost; they have no class of their own for it.
 _SIGNS = ("gloo", "Connection closed by peer", "Connection reset", "Broken pipe", "NCCL", "Timed out", "timed out")
 
@@ -41,7 +45,6 @@ class Beat:
     count: int = 0
     step: int = 0
     phase: str = "starting"
-    phase_seconds: float = 0.0
     signal: int = 0  # that it received, and would have all stop for
     failure: str | None = None  # why it is leaving
 
@@ -58,7 +61,6 @@ class Watch:
         self._contact = time.monotonic()  # when the store last answered
         self._is_over = threading.Event()
         self._stacks: Path | None = None
-        self._lock = threading.Lock()
         self._barriers = 0
         self._threads = [
             threading.Thread(target=self._beat, name="heartbeat", daemon=True),
@@ -67,6 +69,9 @@ class Watch:
 
     def __enter__(self) -> Self:
         if self._meeting is not None:
+            self._store = self._meeting.connect()
+            self._store.set(_key(self._world.rank), _as_text(self._own))
+            self._world.gather(None)  # from now on every rank's heartbeat is there to be read
             for thread in self._threads:
                 thread.start()
         return self
@@ -99,15 +104,13 @@ class Watch:
         if self._meeting is None:
             return
         self._barriers += 1
-        store = self._meeting.connect()
         key = f"barrier/{self._barriers}"
-        arrived = store.add(key, 1)
+        arrived = self._store.add(key, 1)
         while arrived < self._world.size:
-            time.sleep(0.02)
-            arrived = store.add(key, 0)
-            silent = [rank for rank, seconds in enumerate(self._silences()) if seconds > self._timeout_seconds]
-            if silent:
+            if self._failures() or max(self._silences()) > self._timeout_seconds:
                 raise LostPeerError(self.explain())
+            time.sleep(0.02)
+            arrived = self._store.add(key, 0)
 
     @contextlib.contextmanager
     def guarding(self) -> Iterator[None]:
@@ -115,7 +118,7 @@ class Watch:
         try:
             yield
         except RuntimeError as error:
-            if self._meeting is None or not any(sign in str(error) for sign in _SIGNS):
+            if self._meeting is None or not _is_about_peers(error):
                 self._say_farewell(error)
                 raise
             self._dump_stacks(error)
@@ -207,13 +210,11 @@ class Watch:
         count = 0
         with contextlib.suppress(RuntimeError):  # the store is gone, and with it rank 0: `_contact` tells
             store = self._meeting.connect()
-            keys = [f"beat/{rank}" for rank in range(self._world.size)]
+            keys = [_key(rank) for rank in range(self._world.size)]
             while not self._is_over.wait(BEAT_SECONDS):
                 count += 1
-                own = replace(self._own, count=count, phase_seconds=time.monotonic() - self._phase_began)
-                store.set(keys[self._rank], json.dumps(_fields(own)))
-                known = [rank for rank in range(self._world.size) if rank == self._rank or store.check([keys[rank]])]
-                for rank, text in zip(known, store.multi_get([keys[rank] for rank in known]), strict=True):
+                store.set(keys[self._rank], _as_text(replace(self._own, count=count)))
+                for rank, text in enumerate(store.multi_get(keys)):
                     beat = Beat(**json.loads(text))
                     if beat.count != self._beats[rank].count:
                         self._moved[rank] = time.monotonic()
@@ -227,19 +228,29 @@ class Watch:
             now = time.monotonic()
             if failed_since is None and self._failures():
                 failed_since = now
-            is_stuck = (
-                now - self._phase_began > self._timeout_seconds
-                and max(now - self._contact, *self._silences()) > self._timeout_seconds
-            )
-            if is_stuck or (failed_since is not None and now - failed_since > _GRACE_SECONDS):
+            seconds = now - self._phase_began
+            has_lost = max(now - self._contact, *self._silences()) > self._timeout_seconds
+            is_late = self._own.phase in _BRIEF and seconds > self._timeout_seconds + 2 * _GRACE_SECONDS
+            if (
+                is_late
+                or (has_lost and seconds > self._timeout_seconds)
+                or (failed_since is not None and now - failed_since > _GRACE_SECONDS)
+            ):
                 self._leave()
 
     def _leave(self) -> None:
-        with self._lock:
-            print(f"error: {self.explain()}", file=sys.stderr, flush=True)
-            self._dump_stacks()
-            os._exit(LOST_PEER_EXIT_CODE)
+        print(f"error: {self.explain()}", file=sys.stderr, flush=True)
+        self._dump_stacks()
+        os._exit(LOST_PEER_EXIT_CODE)
 
 
-def _fields(beat: Beat) -> dict[str, object]:
-    return {name: getattr(beat, name) for name in Beat.__slots__}
+def _key(rank: int) -> str:
+    return f"beat/{rank}"
+
+
+def _as_text(beat: Beat) -> str:
+    return json.dumps({name: getattr(beat, name) for name in Beat.__slots__})
+
+
+def _is_about_peers(error: RuntimeError) -> bool:
+    return isinstance(error, dist.DistError) or any(sign in str(error) for sign in _SIGNS)

@@ -17,9 +17,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from septuagint.training.launcher import WORKERS
-from septuagint.training.signals import exit_code
+from septuagint.training.signals import LOST_PEER_EXIT_CODE, exit_code
 
-LOST_PEER_EXIT_CODE = 75
 _MAX_RESTARTS = 3
 # A rank that lives so long had work to do; losing it later is another accident, and not the same one again.
 _LASTING_SECONDS = 300.0
