@@ -26,7 +26,7 @@ LAYERS = [
     | set("data.dataset data.loader telemetry.console".split())
     | set("training.validation training.state training.signals training.checkpoint_writer".split())
     | set("training.launcher training.rendezvous training.watch training.exchange training.workers".split())
-    | set("training.loop training.train training.evaluation training.summary".split()),
+    | set("training.loop training.best training.train training.evaluation training.summary".split()),
     {"cli"},
 ]
 # The demo's grammar is a world of its own; nothing but its installation is known outside.

@@ -5,7 +5,7 @@ import datetime
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +14,17 @@ import torch
 from septuagint.config import Config, CostConfig
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.packing import PackShape, pack_shape
-from septuagint.errors import CheckpointError, DriftError, LostPeerError, UserError, writing_to
+from septuagint.errors import CheckpointError, DriftError, LostPeerError, UserError
 from septuagint.progress import ProgressReport
 from septuagint.telemetry.console import Display
 from septuagint.telemetry.events import Event, EventLog, record_path
 from septuagint.telemetry.tensorboard import TensorBoardMirror
 from septuagint.training.agreement import check_enough_work, check_same, leaders_first, terms, together
+from septuagint.training.best import point_to_best, read_average, to_average, try_average
 from septuagint.training.checkpoint import (
     Checkpoint,
-    average_weights,
-    best_path,
-    checkpoint_path,
     find_checkpoints,
     load_weights,
-    point_best,
-    write_weights,
 )
 from septuagint.training.checkpoint_writer import CheckpointWriter
 from septuagint.training.exchange import (
@@ -56,7 +52,7 @@ from septuagint.training.state import (
 )
 from septuagint.training.step import Training
 from septuagint.training.synchrony import fingerprint
-from septuagint.training.validation import Validation, best_of, read_validation, weights_path, with_weights
+from septuagint.training.validation import Validation, best_of
 from septuagint.training.watch import Watch
 from septuagint.world import World
 
@@ -204,8 +200,8 @@ def _finished(setting: Setting, checkpoint: Checkpoint) -> Outcome | None:
     reason = why_finished(progress, config.training)
     if reason is None or not progress.validations or progress.validations[-1].step != progress.step:
         return None
-    asked = [step for step, _ in _to_average(run, config, progress.step)]
-    averaged = _read_average(run, asked)
+    asked = [step for step, _ in to_average(run, config.training, progress.step)]
+    averaged = read_average(run, asked)
     if averaged is None and len(asked) > 1:
         return None
     best = _point_to_best(setting, [*progress.validations, *filter(None, [averaged])])
@@ -386,7 +382,7 @@ def _run(setting: Setting, loop: Loop) -> tuple[str, Validation | None]:
             lack_of_memory_explained(setting.config.training, setting.shape, setting.world.device),
         ):
             reason = loop.run()
-            averaged = None if reason == "signal" else _try_average(setting, loop)
+            averaged = None if reason == "signal" else try_average(loop)
         best = _point_to_best(setting, [*progress.validations, *filter(None, [averaged])])
     except (UserError, LostPeerError, DriftError) as error:
         causes: dict[type[Exception], str] = {
@@ -406,64 +402,9 @@ def _mirror(setting: Setting) -> None:
         ProgressReport().warn(warning)
 
 
-def _try_average(setting: Setting, loop: Loop) -> Validation | None:
-    """Validates the mean of the last checkpoints' weights and keeps it; None where there is none, or a signal came."""
-    run, world = setting.run_path, setting.world
-    asked = _to_average(run, setting.config, loop.progress.step)
-    whole = []
-    for step, path in asked:
-        try:
-            load_weights(path)
-            whole.append(step)
-        except CheckpointError as error:
-            loop.events.emit("warning", message=f"left out of the average: {error}")
-    on_all = set.intersection(*map(set, world.gather(whole)))
-    paths = [path for step, path in asked if step in on_all]
-    if len(paths) < 2:
-        return None
-    weights = average_weights(paths)
-    load_weights_into(loop.training.model, weights, "the average")
-    validation = loop.validate_weights(f"average of {len(paths)} checkpoints")
-    if validation is not None and setting.disks.is_owner:
-        state = {
-            "asked_steps": [step for step, _ in asked],
-            "of_steps": [step for step, _ in asked if step in on_all],
-            "validation": asdict(validation),
-            **loop.identity,
-        }
-        with writing_to(run):
-            write_weights(checkpoint_path(run, "averaged"), loop.progress.step, weights, state)
-    return validation
-
-
 def _point_to_best(setting: Setting, validations: Sequence[Validation]) -> Validation | None:
-    """The best validation; the link `best` is made to agree with it.
-
-    A kill between a checkpoint and its link leaves the old one, and a run that goes on leaves its average behind. Where
-    the disk knows no links, or has no space for one, that has been said when the checkpoint was written.
-    """
-    run = setting.run_path
-    best = best_of(with_weights(run, validations), setting.config.training.best_metric)
-    if setting.disks.is_owner and best is not None and best_path(run) != weights_path(run, best):
-        with contextlib.suppress(OSError):
-            point_best(run, "averaged" if best.is_average else best.step)
-    return best
-
-
-def _to_average(run: Path, config: Config, last: int) -> list[tuple[int, Path]]:
-    """The last regular checkpoints, and that of the last step."""
-    every, number = config.training.checkpoint_every, config.training.average_checkpoints
-    found = find_checkpoints(run)
-    return [(step, path) for step, path in found if step == last or (step < last and step % every == 0)][:number]
-
-
-def _read_average(run: Path, asked: list[int]) -> Validation | None:
-    """How the average of these checkpoints did, if it was made."""
-    try:
-        state = load_weights(checkpoint_path(run, "averaged")).state
-    except CheckpointError:
-        return None
-    return read_validation(state["validation"]) if state.get("asked_steps") == asked else None
+    settings, is_owner = setting.config.training, setting.disks.is_owner
+    return point_to_best(setting.run_path, validations, settings, is_owner=is_owner)
 
 
 def _start_from(training: Training, path: Path, own: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ def run_workers(number: int, arguments: Sequence[str], *, has_result: bool = Tru
 
     A rank that was killed, or lost another, is started again with all others, and goes on from the last checkpoint.
     """
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # what matters the ranks say themselves
+    logging.disable(logging.CRITICAL)  # what matters the ranks say themselves
     os.environ[WORKERS] = str(number)
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     restarts = 0
