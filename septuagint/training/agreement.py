@@ -19,13 +19,17 @@ Result = TypeVar("Result")
 _MAY_DIFFER = ("training.init_from", "training.mirror")
 
 
-def together(world: World, action: Callable[[], Result]) -> Result:
-    """Does something on every rank. Where a rank's user error stops it, all stop, and each says which rank and why."""
+def together(world: World, action: Callable[[], Result], wait: Callable[[], None] = lambda: None) -> Result:
+    """Does something on every rank. Where a rank's user error stops it, all stop, and each says which rank and why.
+
+    `wait` is called after the action: to wait for ranks that may need minutes more than others.
+    """
     error = result = None
     try:
         result = action()
     except UserError as caught:
         error = caught
+    wait()
     problems = world.gather(None if error is None else str(error))
     if world.size == 1 and error is not None:
         raise error
@@ -46,10 +50,10 @@ def _describe_problems(problems: Sequence[str | None], world: World) -> str:
     return "\n".join(f"{', '.join(names)}: {problem}" for problem, names in where.items())
 
 
-def leaders_first(world: World, action: Callable[[], Result]) -> Result:
+def leaders_first(world: World, action: Callable[[], Result], wait: Callable[[], None]) -> Result:
     """The same, but the others of a host wait for its leader: what it has read and verified, they need not."""
-    first = together(world, lambda: action() if world.is_leader else None)
-    return together(world, lambda: action() if first is None else first)
+    first = together(world, lambda: action() if world.is_leader else None, wait)
+    return together(world, lambda: action() if first is None else first, wait)
 
 
 def check_same(world: World, own: dict[str, Any]) -> None:

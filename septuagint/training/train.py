@@ -116,7 +116,7 @@ def train(
         check_same(world, terms(config))
         check_enough_work(world, config.training.num_microbatches, config.training.microbatch_tokens)
         watch.enter("reading data")
-        dataset = leaders_first(world, lambda: _open_dataset(config, is_quiet or world.rank > 0))
+        dataset = leaders_first(world, lambda: _open_dataset(config, is_quiet or world.rank > 0), watch.wait_for_all)
         own = identity(config, dataset.manifest)
         check_same(world, {key: own[key] for key in ("data_fingerprint", "vocabulary_sha256")})
         disks = find_disks(run_path, world)

@@ -35,7 +35,11 @@ _GRACE_SECONDS = 5.0
 # has its own idea of that, and names nobody: it is given a minute more.
 _BRIEF = ("data", "forward", "backward and communication", "optimizer", "logging")
 # What torch's backends say when a peer or the way to it is lost; they have no class of their own for it.
-_SIGNS = ("gloo", "Connection closed by peer", "Connection reset", "Broken pipe", "NCCL", "Timed out", "timed out")
+# Which of a wait's many places hits the timeout first decides how it is put.
+_SIGNS = (
+    *("gloo", "NCCL", "Connection closed by peer", "Connection reset", "Broken pipe", "Socket closed"),
+    *("Timed out", "timed out", "Application timeout", "Connect timeout"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
