@@ -127,7 +127,7 @@ class Watch:
                 raise
             self._dump_stacks(error)
             begin = time.monotonic()
-            while time.monotonic() < begin + SILENT_SECONDS + 2 * BEAT_SECONDS and not self._failures():
+            while time.monotonic() < begin + SILENT_SECONDS + 2 * BEAT_SECONDS and not self._knows_who():
                 time.sleep(BEAT_SECONDS / 2)  # a rank that was killed a moment ago is not silent yet
             raise LostPeerError(self.explain()) from error
         except LostPeerError:
@@ -153,8 +153,7 @@ class Watch:
                 f"no word from {self._world.name(0)}, where the ranks meet, for {lost:.0f} s: that process, its host "
                 "or the network between is gone"
             )
-        silent = [rank for rank, seconds in enumerate(self._silences()) if seconds > SILENT_SECONDS]
-        if silent:
+        if silent := self._silent():
             return "; ".join(self._describe(rank) for rank in silent)
         behind = [
             rank for rank in self._others() if self._beats[rank].step < self._own.step or self._is_elsewhere(rank)
@@ -179,6 +178,12 @@ class Watch:
     def _silences(self) -> list[float]:
         """For how long each rank has not been heard of, up to our last contact with the store."""
         return [max(0.0, self._contact - moved) for moved in self._moved]
+
+    def _silent(self) -> list[int]:
+        return [rank for rank, seconds in enumerate(self._silences()) if seconds > SILENT_SECONDS]
+
+    def _knows_who(self) -> bool:
+        return bool(self._failures() or self._silent()) or time.monotonic() - self._contact > SILENT_SECONDS
 
     def _failures(self) -> list[tuple[int, str]]:
         return [(rank, beat.failure) for rank, beat in enumerate(self._beats) if beat.failure and rank != self._rank]
@@ -234,12 +239,9 @@ class Watch:
                 failed_since = now
             seconds = now - self._phase_began
             has_lost = max(now - self._contact, *self._silences()) > self._timeout_seconds
-            is_late = self._own.phase in _BRIEF and seconds > self._timeout_seconds + 2 * _GRACE_SECONDS
-            if (
-                is_late
-                or (has_lost and seconds > self._timeout_seconds)
-                or (failed_since is not None and now - failed_since > _GRACE_SECONDS)
-            ):
+            is_waiting = has_lost or self._own.phase in _BRIEF
+            is_stuck = is_waiting and seconds > self._timeout_seconds + _GRACE_SECONDS
+            if is_stuck or (failed_since is not None and now - failed_since > _GRACE_SECONDS):
                 self._leave()
 
     def _leave(self) -> None:

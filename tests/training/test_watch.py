@@ -35,7 +35,8 @@ def test_a_rank_that_is_gone_is_named_with_its_host_and_phase(number):
 
 def in_survivors(size: int, function, *arguments) -> list[str]:
     """What all ranks but 1 said."""
-    return [text for rank, text in enumerate(in_ranks(size, function, *arguments, timeout_seconds=8)) if rank != 1]
+    found = in_ranks(size, function, *arguments, timeout_seconds=8, lost=1)
+    return [text for rank, text in enumerate(found) if rank != 1]
 
 
 def fail_in_phase(world: World, watch: Watch) -> None:
