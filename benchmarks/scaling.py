@@ -24,6 +24,7 @@ import contextlib
 import datetime
 import json
 import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -58,7 +59,8 @@ WAYS: tuple[Way, ...] = ("overlapped", "afterwards", "silent")
 # Few tokens: what is really computed must fit into the pace, on cores that all ranks share.
 _SHAPE = PackShape(source_tokens=32, target_tokens=32, max_pairs=4, max_length=8)
 _NUM_SUMS = 20
-_ANSWER_SECONDS = 300.0
+_START_SECONDS = 120.0
+_ANSWER_SECONDS = 1800.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +70,7 @@ class Job:
     width: int
     pace_seconds: float  # of a microbatch, forward and backward
     num_microbatches: int  # of a step, over all ranks
-    bucket_mb: int | None  # None: as the program has it
+    bucket_mb: float | None  # MiB; None: as the program has it
 
 
 def main() -> None:
@@ -79,11 +81,11 @@ def main() -> None:
     efficiency.add_argument("--wire-share", type=float, default=0.1, help="the wire's time, of a rank's compute")
     overlap = verbs.add_parser("overlap", help="two ranks, with and without overlap")
     overlap.add_argument("--gigabits", type=float, default=1.0, help="rate of the cables, per second")
-    for verb, width, pace, microbatches in ((efficiency, 96, 2.0, 4), (overlap, 256, 1.0, 2)):
+    for verb, width, pace, microbatches in ((efficiency, 96, 3.0, 4), (overlap, 256, 1.5, 2)):
         verb.add_argument("--width", type=int, default=width, help="of the model; base itself has 512")
         verb.add_argument("--pace", type=float, default=pace, help="seconds that a microbatch takes")
         verb.add_argument("--microbatches", type=int, default=microbatches, help="of a step, over all ranks")
-        verb.add_argument("--bucket-mb", type=int, help="gradients that travel together, in MiB; not the program's")
+        verb.add_argument("--bucket-mb", type=float, help="gradients that travel together, in MiB; not the program's")
         verb.add_argument("--rounds", type=int, default=5)
         verb.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -104,6 +106,9 @@ def why_impossible() -> str | None:
     """What the testbed needs and does not have here."""
     if os.geteuid() != 0:
         return "this emulates hosts, which only root can: run it as root, in a privileged container or a VM"
+    tools = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if tools:
+        return f"this emulates hosts, and needs {', '.join(tools)}: install iproute2 and util-linux"
     attempt = subprocess.run(
         "unshare --mount --uts --ipc --net --pid --fork mount -t sysfs sysfs /sys".split(),
         capture_output=True,
@@ -111,10 +116,7 @@ def why_impossible() -> str | None:
         check=False,
     )
     if attempt.returncode != 0:
-        return (
-            f"this emulates hosts with {', '.join(TOOLS)}, and has no right to make namespaces here (a container must "
-            f"be a privileged one): {attempt.stderr.strip()}"
-        )
+        return f"no right to make namespaces; a container must be a privileged one ({attempt.stderr.strip()})"
     return None
 
 
@@ -171,11 +173,14 @@ def measure_overlap(arguments: argparse.Namespace) -> dict[str, Any]:
     """Every way of making a step has its turn in each round."""
     job = job_of(arguments)
     rounds: dict[Way, list[float]] = {way: [] for way in WAYS}
+    sent_bytes: dict[Way, int] = {}
     with Testbed(NAMES[:2]) as testbed, started(testbed, 2, job) as world:
         limit(testbed, arguments.gigabits)
         for number in range(1 + arguments.rounds):  # the first is not measured
             for way in WAYS:
-                rounds[way] += [world.ask(way)["seconds"]] * (number > 0)
+                found = world.ask(way)
+                sent_bytes[way] = found["sent_bytes"]
+                rounds[way] += [found["seconds"]] * (number > 0)
         small_sum_seconds = world.ask("sum")["seconds"]
         about = world.about
     exposed = {
@@ -187,6 +192,7 @@ def measure_overlap(arguments: argparse.Namespace) -> dict[str, Any]:
         **conditions(job, about),
         "gigabits_per_second": arguments.gigabits,
         "wire_seconds": ring_bytes(about["payload_bytes"], 2) * 8e-9 / arguments.gigabits,
+        "sent_bytes": sent_bytes,
         "step_seconds": {way: statistics.median(rounds[way]) for way in WAYS},
         "exposed_seconds": exposed_seconds,
         "ratio": exposed_seconds["overlapped"] / exposed_seconds["afterwards"],
@@ -198,12 +204,13 @@ def measure_overlap(arguments: argparse.Namespace) -> dict[str, Any]:
 def show_overlap(result: dict[str, Any]) -> None:
     show_conditions(result)
     print(f"2 ranks at {result['gigabits_per_second']:g} Gbit/s: the wire needs {result['wire_seconds']:.3f} s")
-    print("gradients averaged       step s  exposed s  of the wire")
+    print("gradients averaged       step s  sent MB  exposed s  of the wire")
     words = {"overlapped": "during backward", "afterwards": "after backward", "silent": "not at all"}
     for way in WAYS:
         exposed = result["exposed_seconds"].get(way, 0.0)
         print(
-            f"{words[way]:<23}  {result['step_seconds'][way]:>6.3f}  {exposed:>9.3f}  "
+            f"{words[way]:<23}  {result['step_seconds'][way]:>6.3f}  {result['sent_bytes'][way] / 1e6:>7.1f}  "
+            f"{exposed:>9.3f}  "
             f"{exposed / result['wire_seconds']:>11.1%}"
         )
     print(f"with overlap {result['ratio']:.1%} of the communication stays exposed, against {1:.0%} without")
@@ -278,7 +285,7 @@ def started(testbed: Testbed, size: int, job: Job) -> Iterator[Ranks]:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(address))
         server.listen()
-        server.settimeout(_ANSWER_SECONDS)
+        server.settimeout(_START_SECONDS)
         processes = []
         for rank, (host, log) in enumerate(zip(hosts, logs, strict=True)):
             variables = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}
@@ -294,8 +301,9 @@ def started(testbed: Testbed, size: int, job: Job) -> Iterator[Ranks]:
     with connection:
         yield Ranks(connection, logs)
         connection.shutdown(socket.SHUT_WR)
-        for process in processes:
-            process.wait(timeout=60)
+        codes = [process.wait(timeout=60) for process in processes]
+        if any(codes):
+            raise RuntimeError("the ranks did not end well:\n" + read_logs(logs))
 
 
 def read_logs(paths: Sequence[Path]) -> str:
@@ -313,18 +321,16 @@ def run_rank(address: str, job: Job) -> None:
         training = prepare_training(job, world)
         packs = own_microbatches(job, world)
         rehearse(training, packs[0])
-        begin = time.perf_counter()
-        rehearse(training, packs[0])
-        computing_seconds = time.perf_counter() - begin
+        unpaced = measure_step(training, packs[:1], 1, "silent" if world.size > 1 else "overlapped")
         pace(training, job.pace_seconds)
         payload_bytes = sum(parameter.numel() * parameter.element_size() for parameter in training.model.parameters())
         answer: dict[str, Any] = {
             "num_parameters": sum(parameter.numel() for parameter in training.model.parameters()),
             "payload_bytes": payload_bytes,
             "bucket_bytes": [bucket.nbytes for bucket in buckets_of(training)],
-            "computing_seconds": computing_seconds,
+            "computing_seconds": unpaced["seconds"],
         }
-        step = 0
+        step = 1
         while True:
             if stream is not None:
                 print(json.dumps(answer), file=stream, flush=True)
@@ -428,7 +434,7 @@ def buckets_of(training: Training) -> list[Tensor]:
         return []
     gradients = [parameter.grad for parameter in training.model.parameters()]
     storages = {g.untyped_storage().data_ptr(): g.untyped_storage() for g in gradients if g is not None}
-    return [torch.empty(0).set_(storage) for storage in reversed(storages.values())]  # type: ignore[call-overload]
+    return [torch.empty(0).set_(storage) for storage in reversed(storages.values())]
 
 
 def bytes_sent(world: World) -> int:
@@ -467,7 +473,7 @@ def pace(training: Training, seconds: float) -> None:
 
 def _pace_both(clock: "Clock", seconds: float) -> Any:
     def hook(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
-        paced: Tensor = _Paced.apply(output, clock, seconds)  # type: ignore[no-untyped-call]
+        paced: Tensor = _Paced.apply(output, clock, seconds)  # type: ignore[no-untyped-call]  # torch does not type it
         return paced
 
     return hook

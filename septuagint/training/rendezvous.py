@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,6 @@ def join_world(
     word, hellos = _meet(store, place, address)
     local_ranks = [index for index, hello in enumerate(hellos) if _host(hello) == _host(hellos[place.rank])]
     local_rank = local_ranks.index(place.rank) if place.local_rank is None else place.local_rank
-    device, backend = _choose_backend(local_rank, len(local_ranks))
     chosen = interface or _named_interface() or _find_interface(hellos, place.rank, address)
     for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         os.environ[variable] = chosen
@@ -82,10 +81,7 @@ def join_world(
             world_size=place.size,
             timeout=_seconds(MEETING_SECONDS),
         )
-        # NCCL would end the process without a word: `watch` has a minute to find out who is missing, and says so.
-        group = dist.new_group(backend=backend, timeout=timeout + _seconds(60 if "nccl" in backend else 0))
-    yield (
-        World(
+        world = World(
             rank=place.rank,
             size=place.size,
             local_rank=local_rank,
@@ -93,11 +89,10 @@ def join_world(
             hosts=tuple(hello["host"] for hello in hellos),
             launcher=place.launcher,
             interface=chosen,
-            device=device,
-            group=group,
-        ),
-        Meeting(address=address, port=place.port, word=word),
-    )
+            device=choose_device(local_rank),
+        )
+        group = _make_group(world, timeout)
+    yield replace(world, group=group), Meeting(address=address, port=place.port, word=word)
     dist.destroy_process_group()
 
 
@@ -281,13 +276,17 @@ def _address_towards(address: str) -> str | None:
         return None
 
 
-def _choose_backend(local_rank: int, local_size: int) -> tuple[torch.device, str]:
+def _make_group(world: World, timeout: datetime.timedelta) -> dist.ProcessGroup:
     """NCCL where every rank has a GPU of its own; it refuses two ranks on one, which Gloo does not."""
-    device = choose_device(local_rank)
-    if device.type == "cpu":
-        return device, "gloo"
-    torch.cuda.set_device(device)
-    return device, "cpu:gloo,cuda:nccl" if local_size <= torch.cuda.device_count() else "gloo"
+    own = None
+    if world.device.type == "cuda":
+        torch.cuda.set_device(world.device)
+        own = str(torch.cuda.get_device_properties(world.device).uuid)
+    gpus = world.gather(own)
+    if None in gpus or len(set(gpus)) < world.size:
+        return dist.new_group(backend="gloo", timeout=timeout)
+    # NCCL would end the process without a word: `watch` has a minute to find out who is missing, and says so.
+    return dist.new_group(backend="cpu:gloo,cuda:nccl", timeout=timeout + _seconds(60))
 
 
 def _named_interface() -> str | None:

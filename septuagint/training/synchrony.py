@@ -21,7 +21,8 @@ def synchronise(objective: nn.Module, world: World) -> nn.Module:
     """The objective with gradients averaged over all ranks; itself in a world of one."""
     if world.size == 1:
         return objective
-    own = fingerprint(list(objective.parameters()))
+    parameters = list(objective.parameters())
+    own = fingerprint(parameters)
     known = inspect.signature(DistributedDataParallel).parameters
     # The tables of positions are the same everywhere; torch 2.13 has another name for it.
     no_buffers: dict[str, Any] = {
@@ -31,10 +32,20 @@ def synchronise(objective: nn.Module, world: World) -> nn.Module:
         objective,
         process_group=world.group,
         gradient_as_bucket_view=True,
+        bucket_cap_mb=_bucket_megabytes(sum(parameter.nbytes for parameter in parameters)),
         # Weights at the start depend on the seed alone; only other processors may come to other last digits.
         init_sync=len(set(world.gather(own))) > 1,
         **no_buffers,
     )
+
+
+def _bucket_megabytes(num_bytes: int) -> float:
+    """A bucket travels when it is full, so few large ones leave most of the way for after the backward pass.
+
+    With torch's 25 MB a network of 9 MB hid nothing: 91% efficiency with two ranks where the wire takes a tenth of the
+    time, against 96% (benchmarks/scaling.py).
+    """
+    return min(25.0, max(0.25, num_bytes / 32 / 2**20))
 
 
 def gradient_sync(objective: nn.Module, *, enabled: bool) -> AbstractContextManager[None]:

@@ -314,7 +314,8 @@ def _begin(setting: Setting, checkpoint: Checkpoint | None, own: dict[str, Any])
     """The training as the checkpoint left it, or as it is before its first step."""
     config = setting.config
     training = build_training(config, setting.dataset.vocabulary.size, setting.shape.max_length, setting.world)
-    check_same(setting.world, {"training.precision": training.precision})  # "auto" depends on the device
+    # "auto" depends on the device.
+    check_same(setting.world, {"training.precision": training.precision, "the device": setting.world.device.type})
     progress = Progress() if checkpoint is None else restore(training, checkpoint)
     if checkpoint is None and (start := config.training.init_from) is not None:
         together(setting.world, lambda: _start_from(training, start, own))
