@@ -283,10 +283,12 @@ def _make_group(world: World, timeout: datetime.timedelta) -> dist.ProcessGroup:
         torch.cuda.set_device(world.device)
         own = str(torch.cuda.get_device_properties(world.device).uuid)
     gpus = world.gather(own)
-    if None in gpus or len(set(gpus)) < world.size:
-        return dist.new_group(backend="gloo", timeout=timeout)
-    # NCCL would end the process without a word: `watch` has a minute to find out who is missing, and says so.
-    return dist.new_group(backend="cpu:gloo,cuda:nccl", timeout=timeout + _seconds(60))
+    backend = "gloo"
+    if None not in gpus and len(set(gpus)) == world.size:
+        # NCCL would end the process without a word: `watch` has a minute to find out who is missing, and says so.
+        backend, timeout = "cpu:gloo,cuda:nccl", timeout + _seconds(60)
+    group: dist.ProcessGroup = dist.new_group(backend=backend, timeout=timeout)
+    return group
 
 
 def _named_interface() -> str | None:

@@ -6,8 +6,8 @@ Times are taken from the record of the run, and from what the ranks say.
 """
 
 import contextlib
-import functools
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -29,19 +29,21 @@ from tests.distributed.testbed import NAMES, Host, Testbed
 
 Disks = Literal["own", "shared"]
 
-MAX_STEPS = 60
+MAX_STEPS = 50
 CHECKPOINT_EVERY = 10
 TIMEOUT_SECONDS = 15.0
 # In the midst between two checkpoints, so that there are steps to be done again.
-DISTURBED_STEP = 16
+DISTURBED_STEP = 25
 PATIENCE_SECONDS = 180.0
 SEPTUAGINT = str(Path(sys.executable).with_name("septuagint"))
 TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
 
+# Of ranks that stop, of mpirun, and of the parent of --workers: whoever is first.
+_SIGNS = ("error: ", "mpirun noticed", "warning: a rank was")
 _WORDS = "one two three four red blue dog cat bird house tree sun".split()
 _SETTINGS = f"""
 [vocabulary]
-size = 330
+size = 320
 
 [filters]
 overlap = false
@@ -58,7 +60,7 @@ num_decoder_layers = 1
 max_steps = {MAX_STEPS}
 tokens_per_step = 768
 microbatch_tokens = 64
-validate_every = 30
+validate_every = 20
 checkpoint_every = {CHECKPOINT_EVERY}
 log_every = 1
 sample_every = 1000
@@ -117,11 +119,12 @@ class Result:
 class Trial:
     """A training to be disturbed. Its files lie in a folder of its own."""
 
-    def __init__(self, testbed: Testbed, folder: Path, disks: Disks) -> None:
-        self.testbed, self.disks = testbed, disks
+    def __init__(self, testbed: Testbed, folder: Path, disks: Disks, max_steps: int) -> None:
+        self.testbed, self.disks, self.max_steps = testbed, disks, max_steps
         self.config, self.run, self.data = folder / "config.toml", folder / "run", folder / "out"
         self.output_path = folder / "output.txt"
         self.output_path.touch()
+        self._processes: list[subprocess.Popen[bytes]] = []
         self._fault: float | None = None
         self._detected: float | None = None
 
@@ -143,31 +146,33 @@ class Trial:
 
     def command(self, *options: str) -> list[str]:
         """One thread: the number of threads has a say in the last digits."""
-        return [SEPTUAGINT, "train", str(self.config), "--run", str(self.run), "--threads", "1", *options]
+        return [SEPTUAGINT, *self.arguments(*options)]
+
+    def arguments(self, *options: str) -> list[str]:
+        settings = f"--threads=1 --set=training.max_steps={self.max_steps}".split()
+        return ["train", str(self.config), "--run", str(self.run), *settings, *options]
 
     def start(
         self, host: Host, command: Sequence[str], env: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        return host.start(command, output=self.output_path, env=env)
+        process = host.start(command, output=self.output_path, env=env)
+        self._processes.append(process)
+        return process
 
-    def torchrun(
-        self, host: Host, *, nodes: str = "1:2", program: Sequence[str] | None = None
-    ) -> subprocess.Popen[bytes]:
-        """One host's launcher, as docs/clusters.md has it. Without `--`, torchrun takes --run for an option of its own."""
+    def torchrun(self, host: Host, *, nodes: str = "1:2") -> subprocess.Popen[bytes]:
+        """One host's launcher. Without `--`, torchrun would take --run for a short form of an option of its own."""
         line = (
             f"--nnodes={nodes} --nproc-per-node=1 --max-restarts=10 --rdzv-backend=c10d --rdzv-id=trial "
             f"--rdzv-endpoint={self.alpha.name}:29400 --rdzv-conf=last_call_timeout=5,keep_alive_interval=1"
         )
-        words = [TORCHRUN, *line.split(), "--no-python", "--", *(program or self.command())]
+        words = [TORCHRUN, *line.split(), "--no-python", "--", *self.command()]
         return self.start(host, words, {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
 
-    def torchrun_everywhere(
-        self, *, nodes: str = "1:2", program: Sequence[str] | None = None
-    ) -> list[subprocess.Popen[bytes]]:
-        return [self.torchrun(host, nodes=nodes, program=program) for host in self.testbed.hosts]
+    def torchrun_everywhere(self, *, nodes: str = "1:2") -> list[subprocess.Popen[bytes]]:
+        return [self.torchrun(host, nodes=nodes) for host in self.testbed.hosts]
 
-    def mpirun(self, *, program: Sequence[str] | None = None) -> subprocess.Popen[bytes]:
-        """One rank on each host, started from the first."""
+    def mpirun(self, program: Sequence[str] | None = None) -> subprocess.Popen[bytes]:
+        """One rank on each host, started from the first; of the training, or of another program."""
         words = self.testbed.mpirun_command(self.testbed.hosts, 1, program or self.command())
         return self.start(self.alpha, words)
 
@@ -183,7 +188,7 @@ class Trial:
         os.kill(self.pid_of(rank), number)
 
     def events(self, rank: int = 0) -> list[Event]:
-        """A rank's record, of all disks together."""
+        """A rank's record, from the disk that has most of it."""
         found = [list(read_events(record_path(self.folder_of(host), rank))) for host in self.testbed.hosts]
         return max(found, key=len)
 
@@ -201,11 +206,19 @@ class Trial:
                 for event in self.events()
             )
 
-        self.wait_until(is_made, f"step {step} of attempt {attempt} was made")
+        def is_over() -> bool:
+            return all(process.poll() is not None for process in self._processes)
+
+        self.wait_until(lambda: is_made() or is_over(), f"step {step} of attempt {attempt} was made")
+        assert is_made(), self.output
 
     def wait_for_exit(self, processes: Sequence[subprocess.Popen[bytes]]) -> list[int]:
         self.wait_until(lambda: all(process.poll() is not None for process in processes), "all had ended")
         return [process.wait() for process in processes]
+
+    @property
+    def detected_seconds(self) -> float | None:
+        return None if self._detected is None or self._fault is None else self._detected - self._fault
 
     def begin_fault(self) -> None:
         """Just before the damage is done."""
@@ -216,8 +229,9 @@ class Trial:
         """Whether somebody who is left has said something of the fault."""
         if self._fault is None or self._detected is not None:
             return
-        if "error: " in self.output[self._num_before :] or any(
-            event["event"] == "stop" and event["time"] > self._fault
+        said = self.output[self._num_before :]
+        if any(sign in said for sign in _SIGNS) or any(
+            event["event"] == "stop" and event["time"] > self._fault and event["reason"] != "max_steps"
             for rank in range(len(self.testbed.hosts))
             for event in self.events(rank)
         ):
@@ -230,9 +244,7 @@ class Trial:
 
     def end(self, host: Host | None = None) -> str:
         """What the run has come to on a host's disk."""
-        path = checkpoint_path(self.folder_of(host or self.alpha), MAX_STEPS)
-        hashes = [hash_file(path / name) for name in ("model.safetensors", "optimizer.safetensors")]
-        return hashlib.sha256("".join(hashes).encode()).hexdigest()
+        return hash_of(checkpoint_path(self.folder_of(host or self.alpha), self.max_steps))
 
     def result(self, name: str) -> Result:
         assert self._fault is not None
@@ -243,7 +255,7 @@ class Trial:
         return Result(
             name=name,
             disks=self.disks,
-            detected_seconds=None if self._detected is None else self._detected - self._fault,
+            detected_seconds=self.detected_seconds,
             resumed_seconds=resumed - self._fault,
             steps_redone=len(train) - len({event["step"] for event in train}),
             hash=self.end(),
@@ -255,11 +267,11 @@ class Trial:
 
 def _end_of_longest_pause(train: Sequence[Event], since: float) -> float:
     times = [since, *(event["time"] for event in train if event["time"] > since)]
-    return max(zip(times, times[1:], strict=False), key=lambda pair: pair[1] - pair[0])[1]
+    return max(itertools.pairwise(times), key=lambda pair: pair[1] - pair[0])[1]
 
 
 def _rank_of(pid: int) -> int | None:
-    """From what its launcher told it. A rank's own children know the same, but are no leaders of what they are."""
+    """What its launcher told a process that trains; None for others."""
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         environment = dict(
@@ -272,18 +284,27 @@ def _rank_of(pid: int) -> int | None:
 
 
 @contextlib.contextmanager
-def open_trial(project: Path, folder: Path, disks: Disks, num_hosts: int = 2) -> Iterator[Trial]:
+def open_trial(
+    project: Path, folder: Path, disks: Disks, *, num_hosts: int = 2, max_steps: int = MAX_STEPS
+) -> Iterator[Trial]:
     """Hosts, and a copy of the prepared project for them."""
     shutil.copytree(project, folder, ignore=shutil.ignore_patterns("runs"))
-    private = [folder / "run", folder / "out"] if disks == "own" else []
+    private = []
+    if disks == "own":
+        private = [folder / "run", folder / "out"]
+        shutil.rmtree(folder / "out")
     with Testbed(NAMES[:num_hosts], private=private) as testbed:
-        trial = Trial(testbed, folder, disks)
+        trial = Trial(testbed, folder, disks, max_steps)
         if disks == "own":
-            shutil.rmtree(trial.data)
-            trial.data.mkdir()
             for host in testbed.hosts:
                 shutil.copytree(project / "out", host.private(trial.data), dirs_exist_ok=True)
         yield trial
+
+
+def hash_of(checkpoint: Path) -> str:
+    """Of the weights and the memory of the optimizer."""
+    hashes = [hash_file(checkpoint / name) for name in ("model.safetensors", "optimizer.safetensors")]
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def undisturbed(project: Path, folder: Path, num_workers: int = 2) -> tuple[str, dict[int, float]]:
@@ -295,14 +316,12 @@ def undisturbed(project: Path, folder: Path, num_workers: int = 2) -> tuple[str,
         stderr=subprocess.DEVNULL,
         check=True,
     )
-    path = checkpoint_path(run, MAX_STEPS)
-    hashes = [hash_file(path / name) for name in ("model.safetensors", "optimizer.safetensors")]
     losses = {
         event["step"]: event["loss_nats_per_token"]
         for event in read_events(record_path(run, 0))
         if event["event"] == "train"
     }
-    return hashlib.sha256("".join(hashes).encode()).hexdigest(), losses
+    return hash_of(checkpoint_path(run, MAX_STEPS)), losses
 
 
 def kill_rank(trial: Trial) -> Result:
@@ -323,6 +342,52 @@ def kill_host(trial: Trial) -> Result:
     trial.beta.kill()
     assert trial.wait_for_exit([first]) == [0], trial.output
     return trial.result("power loss of a host (torchrun 1:2)")
+
+
+def host_returns(trial: Trial) -> Result:
+    """torchrun: a host loses power, the other goes on alone; the host returns, and both go on together."""
+    first, _ = trial.torchrun_everywhere()
+    trial.wait_for_step(DISTURBED_STEP)
+    trial.beta.kill()
+    trial.wait_for_step(DISTURBED_STEP, attempt=2)
+    trial.beta.revive()
+    trial.begin_fault()
+    second = trial.torchrun(trial.beta)
+    assert trial.wait_for_exit([first, second]) == [0, 0], trial.output
+    return trial.result("a lost host returns (torchrun 1:2)")
+
+
+def kill_launcher(trial: Trial) -> Result:
+    """torchrun: a launcher is killed; its rank does not outlive it, and a new launcher brings it back."""
+    first, second = trial.torchrun_everywhere(nodes="2")
+    trial.wait_for_step(DISTURBED_STEP)
+    trial.begin_fault()
+    second.kill()
+    trial.wait_until(lambda: not trial.beta.pids(), "the rank had left with its launcher")
+    third = trial.torchrun(trial.beta, nodes="2")
+    assert trial.wait_for_exit([first, third]) == [0, 0], trial.output
+    return trial.result("kill -9 of a host's torchrun, started again")
+
+
+def cut_link(trial: Trial, seconds: float) -> Result:
+    """torchrun: the cable of a host is taken out for a while."""
+    launchers = trial.torchrun_everywhere(nodes="2")
+    trial.wait_for_step(DISTURBED_STEP)
+    trial.begin_fault()
+    trial.beta.cut()
+    mended = time.monotonic() + seconds
+    trial.wait_until(lambda: time.monotonic() > mended, "the cable was mended")
+    trial.beta.mend()
+    assert trial.wait_for_exit(launchers) == [0, 0], trial.output
+    return trial.result(f"link cut of {seconds:.0f} s (torchrun)")
+
+
+def cut_link_briefly(trial: Trial) -> Result:
+    return cut_link(trial, 5)
+
+
+def cut_link_for_long(trial: Trial) -> Result:
+    return cut_link(trial, 40)
 
 
 def kill_rank_under_mpirun(trial: Trial) -> Result:
@@ -359,32 +424,25 @@ def kill_parent_of_workers(trial: Trial) -> Result:
     return trial.result("kill -9 of the parent (--workers 2, started again)")
 
 
-if __name__ == "__main__":
-    import tempfile
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scenario:
+    """A fault, the disks it is tried with, and whether the world is as large afterwards: the end is then the same."""
 
-    with tempfile.TemporaryDirectory() as folder:
-        project = make_project(Path(folder) / "project")
-        begin = time.time()
-        expected, losses = undisturbed(project, Path(folder))
-        print("undisturbed", time.time() - begin, expected[:8])
-        for number, name in enumerate(sys.argv[1:]):
-            scenario, _, disks = name.partition(":")
-            begin = time.time()
-            with open_trial(project, Path(folder) / f"trial{number}", disks or "own") as trial:
-                try:
-                    result = globals()[scenario](trial)
-                except BaseException:
-                    print(trial.output)
-                    raise
-            print(result.output[-6000:] if os.environ.get("V") else "")
-            print(
-                result.name,
-                disks,
-                result.detected_seconds,
-                result.resumed_seconds,
-                result.steps_redone,
-                result.hash == expected,
-                result.world_sizes,
-                "took",
-                time.time() - begin,
-            )
+    play: Callable[[Trial], Result]
+    disks: tuple[Disks, ...] = ("own",)
+    keeps_size: bool = True
+    max_steps: int = MAX_STEPS
+
+
+SCENARIOS = (
+    Scenario(play=kill_rank, disks=("own", "shared")),
+    Scenario(play=kill_host, disks=("own", "shared"), keeps_size=False),
+    # Long enough for a host to start while the other goes on alone.
+    Scenario(play=host_returns, disks=("own", "shared"), keeps_size=False, max_steps=120),
+    Scenario(play=kill_launcher),
+    Scenario(play=cut_link_briefly),
+    Scenario(play=cut_link_for_long),
+    Scenario(play=kill_rank_under_mpirun),
+    Scenario(play=kill_worker),
+    Scenario(play=kill_parent_of_workers),
+)
