@@ -101,7 +101,8 @@ def train_step(
     enter("forward")
     totals = torch.zeros(2 + len(tally), dtype=torch.float64, device=device)
     for index, value in enumerate(tally):
-        totals[2 + index].fill_(value)  # a number inside a kernel: nothing is copied
+        if value:
+            totals[2 + index].fill_(value)  # a number inside a kernel: nothing is copied
     for index, microbatch in enumerate(microbatches):
         is_last = index == len(microbatches) - 1
         torch.manual_seed(dropout_seed(settings.seed, step, microbatch.index))
