@@ -99,7 +99,7 @@ class Result:
     disks: Disks
     detected_seconds: float | None  # until the first rank that is left says so
     resumed_seconds: float  # until the first step is made again
-    steps_redone: int
+    steps_redone: int  # because of the fault
     hash: str  # of the final weights and the memory of the optimizer
     attempts: list[dict[str, Any]]
     output: str  # of all ranks and launchers
@@ -251,13 +251,14 @@ class Trial:
         events = self.events()
         train = [event for event in events if event["event"] == "train"]
         again = [event for event in train if event["attempt"] > self._num_attempts]
+        before = {event["step"] for event in train if event["attempt"] <= self._num_attempts}
         resumed = again[0]["time"] if again else _end_of_longest_pause(train, self._fault)
         return Result(
             name=name,
             disks=self.disks,
             detected_seconds=self.detected_seconds,
             resumed_seconds=resumed - self._fault,
-            steps_redone=len(train) - len({event["step"] for event in train}),
+            steps_redone=len(again) - len({event["step"] for event in again} - before),
             hash=self.end(),
             attempts=self.attempts(),
             output=self.output,
