@@ -7,6 +7,7 @@ found out by looking for each other's marks.
 import contextlib
 import json
 import os
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,41 +174,33 @@ class RecordExchange:
     def __init__(self, run: Path, disks: Disks, world: World, show: Callable[[Event], None], warn: Warn) -> None:
         self._run, self._disks, self._world = run, disks, world
         self._show, self._warn = show, warn
-        self._own = record_path(run, world.rank)
-        self._offset = self._own.stat().st_size if self._own.exists() else 0
+        self._waiting: deque[str] = deque()
         self._files: dict[int, LineFile] = {}
+
+    def note(self, event: Event) -> None:
+        """A sink of this rank's record. What its own disk cannot take, the others still get."""
+        self._waiting.append(json.dumps(event))
 
     def exchange(self) -> None:
         """A collective: at the moments when all ranks meet anyway."""
+        lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
         if self._world.size == 1:
             return
-        for rank, lines in enumerate(self._world.gather_bytes(self._new_lines())):
-            if rank != self._world.rank and lines:
-                self._keep(rank, lines.decode())
+        for rank, theirs in enumerate(self._world.gather(lines)):
+            if rank != self._world.rank and theirs:
+                self._keep(rank, theirs)
 
     def close(self) -> None:
+        """When the run ends."""
         for file in self._files.values():
             file.close()
 
-    def _new_lines(self) -> bytes:
-        """Whole ones."""
-        try:
-            with self._own.open("rb") as file:
-                file.seek(self._offset)
-                content = file.read()
-        except OSError:
-            return b""  # the disk fails; the lines wait, and so do we
-        lines = content[: content.rfind(b"\n") + 1]
-        self._offset += len(lines)
-        return lines
-
-    def _keep(self, rank: int, lines: str) -> None:
+    def _keep(self, rank: int, lines: list[str]) -> None:
         if self._disks.is_owner and self._disks.owner[rank] != self._world.rank:
             if rank not in self._files:
                 self._files[rank] = LineFile(record_path(self._run, rank), self._warn)
-            self._files[rank].append(lines.rstrip("\n"))
+            self._files[rank].append("\n".join(lines))
         if self._world.rank == 0:
-            for line in lines.splitlines():
-                event = json.loads(line)
+            for event in map(json.loads, lines):
                 if event["event"] == "warning":
                     self._show({**event, "message": f"{self._world.name(rank)}: {event['message']}"})

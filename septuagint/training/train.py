@@ -230,11 +230,10 @@ def _attempt(
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(Signals(is_launched=world.launcher != "none"))
         display, sinks = _open_display(stack, setting, progress.step)
-        events = stack.enter_context(
-            EventLog(record_path(run_path, world.rank), len(attempts), sinks, warn=display.warn)
-        )
         records = RecordExchange(run_path, setting.disks, world, display.show, display.warn)
         stack.callback(records.close)
+        path = record_path(run_path, world.rank)
+        events = stack.enter_context(EventLog(path, len(attempts), [*sinks, records.note], warn=display.warn))
         events.emit("attempt", **_attempt_fields(setting, training, progress))
         for problem in passed_over:
             events.emit("warning", message=f"{problem}; passed over, going on from step {progress.step:,}")

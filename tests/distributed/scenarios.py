@@ -87,7 +87,8 @@ def make_project(root: Path) -> Path:
         (root / f"{split}.de").write_text("".join(" ".join(word[::-1] for word in line) + " .\n" for line in lines))
         config += f'\n[[data.{split}]]\nsource = "{split}.en"\ntarget = "{split}.de"\n'
     (root / "config.toml").write_text(config)
-    subprocess.run([SEPTUAGINT, "prepare", root / "config.toml", "--workers", "1", "--quiet"], check=True)
+    command = [SEPTUAGINT, "prepare", root / "config.toml", "--workers", "1", "--quiet"]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     return root
 
 

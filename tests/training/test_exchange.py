@@ -123,7 +123,7 @@ def record(world: World, watch: Watch, root: Path, disks: list[int]) -> list[str
     exchange = RecordExchange(
         run, find_disks(run, world), world, lambda event: shown.append(event["message"]), shown.append
     )
-    with EventLog(own, 1) as events:
+    with EventLog(own, 1, [exchange.note]) as events:
         for number in range(3):
             events.emit("warning", message=f"number {number} of rank {world.rank}")
             exchange.exchange()
