@@ -35,7 +35,6 @@ class Place:
     rank: int = 0
     size: int = 1
     local_rank: int | None = None  # None: to be found out when all have met
-    local_size: int | None = None
     addresses: tuple[str, ...] = ()  # of the meeting place; the first that answers counts
     port: int = 0
     is_keeper: bool = True  # whether this process keeps the meeting place
@@ -47,7 +46,7 @@ def find_place(environment: Mapping[str, str]) -> Place:
         return _from_torchrun(environment)
     if "OMPI_COMM_WORLD_RANK" in environment:
         return _from_open_mpi(environment)
-    is_step = "SLURM_STEP_ID" in environment and _number(environment, "SLURM_NTASKS", 1) > 1
+    is_step = "SLURM_STEP_ID" in environment and _num_tasks(environment) > 1
     is_mpiexec = "MPI_LOCALRANKID" in environment  # srun --mpi=pmi2 sets the other variables of PMI, too
     if "PMI_RANK" in environment and "PMI_SIZE" in environment and (is_mpiexec or not is_step):
         return _from_mpich(environment)
@@ -76,7 +75,6 @@ def _from_torchrun(environment: Mapping[str, str]) -> Place:
         rank=rank,
         size=size,
         local_rank=_optional(environment, "LOCAL_RANK"),
-        local_size=_optional(environment, "LOCAL_WORLD_SIZE"),
         addresses=(address or _LOOPBACK,),
         port=_port(environment, 29500),
         is_keeper=rank == 0 and environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
@@ -106,7 +104,6 @@ def _from_open_mpi(environment: Mapping[str, str]) -> Place:
         rank=rank,
         size=size,
         local_rank=local_rank,
-        local_size=local_size,
         addresses=addresses,
         port=_port(environment, _port_of_job(job)),
         is_keeper=is_keeper,
@@ -127,7 +124,6 @@ def _from_mpich(environment: Mapping[str, str]) -> Place:
         rank=rank,
         size=size,
         local_rank=_optional(environment, "MPI_LOCALRANKID"),
-        local_size=local_size,
         addresses=(address,),
         port=_port(environment, _port_of_job(job)),
         is_keeper=rank == 0,
@@ -144,25 +140,23 @@ def _from_slurm(environment: Mapping[str, str]) -> Place:
     return Place(
         launcher="slurm",
         rank=rank,
-        size=_number(environment, "SLURM_NTASKS"),
+        size=_num_tasks(environment),
         local_rank=_optional(environment, "SLURM_LOCALID"),
-        local_size=_first_count(environment.get("SLURM_STEP_TASKS_PER_NODE", ""), nodes),
         addresses=(address,),
         port=_port(environment, _port_of_job(job)),
         is_keeper=rank == 0,
     )
 
 
+def _num_tasks(environment: Mapping[str, str]) -> int:
+    """Of this step: the shell of salloc is a step of one task, in a job of several."""
+    return _number(environment, "SLURM_STEP_NUM_TASKS", _number(environment, "SLURM_NTASKS", 1))
+
+
 def first_node(node_list: str) -> str:
     """The first of `gpu[03-05,9],login`: gpu03."""
     match = re.match(r"([^,\[]+)(?:\[([^\],-]+)[^\]]*\]([^,]*))?", node_list)
     return f"{match[1]}{match[2] or ''}{match[3] or ''}" if match else ""
-
-
-def _first_count(tasks: str, nodes: str) -> int | None:
-    """Tasks of each node, `2(x3)`, where all nodes have the same number."""
-    match = re.fullmatch(r"(\d+)(?:\(x\d+\))?", tasks)
-    return int(match[1]) if match and nodes else None
 
 
 def _addresses_of_mpirun(uri: str) -> tuple[str, ...]:
@@ -262,19 +256,19 @@ def _optional(environment: Mapping[str, str], name: str) -> int | None:
     return _number(environment, name) if name in environment else None
 
 
-def share_of_cores(place: Place, environment: Mapping[str, str]) -> int:
-    """Threads of a rank: its part of the host's cores, whatever the launcher says or binds.
+def share_of_cores(launcher: str, local_size: int, environment: Mapping[str, str]) -> int:
+    """Threads of one of `local_size` ranks of a host: its part of the cores, whatever the launcher says or binds.
 
     torchrun sets OMP_NUM_THREADS to 1, mpirun binds each process to one core: both would leave most cores idle.
     """
-    if place.launcher == "none":
+    if launcher == "none":
         wanted = environment.get("OMP_NUM_THREADS", "")
         return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else available_cores()
-    if place.launcher == "slurm" and "SLURM_CPUS_PER_TASK" in environment:
+    if launcher == "slurm" and "SLURM_CPUS_PER_TASK" in environment:
         return _number(environment, "SLURM_CPUS_PER_TASK")
-    if place.launcher == "openmpi":
+    if launcher == "openmpi":
         _leave_binding()
-    return max(1, available_cores() // (place.local_size or 1))
+    return max(1, available_cores() // local_size)
 
 
 def _leave_binding() -> None:

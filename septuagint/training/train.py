@@ -104,8 +104,6 @@ def train(
     `place` is what the launcher says; without one, this process is the world.
     """
     place = place or Place(launcher="none")
-    num_threads = num_threads or share_of_cores(place, os.environ)
-    torch.set_num_threads(num_threads)
     timeout = datetime.timedelta(minutes=config.training.timeout_minutes)
     with (
         join_world(place, timeout=timeout, interface=interface) as (world, meeting),
@@ -113,6 +111,8 @@ def train(
         watch.guarding(),
         contextlib.ExitStack() as stack,
     ):
+        num_threads = num_threads or share_of_cores(world.launcher, world.local_size, os.environ)
+        torch.set_num_threads(num_threads)
         check_same(world, terms(config))
         check_enough_work(world, config.training.num_microbatches, config.training.microbatch_tokens)
         watch.enter("reading data")
