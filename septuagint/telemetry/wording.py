@@ -19,6 +19,15 @@ _REASONS = {
 }
 
 
+_LAUNCHERS = {
+    "workers": "--workers",
+    "environment": "hand",
+    "openmpi": "mpirun",
+    "mpich": "mpiexec",
+    "slurm": "srun",
+}
+
+
 def describe(event: Event) -> list[str]:
     """An event as plain lines without control characters; none for an event that is not for people."""
     make_lines = _LINES.get(event["event"])
@@ -63,7 +72,8 @@ def _attempt_lines(event: Event) -> list[str]:
     if len(event.get("hosts", ())) and event["world_size"] > 1:
         disks = "one run folder" if event["num_disks"] == 1 else f"a run folder on each of {event['num_disks']} disks"
         lines.append(
-            f"    {event['world_size']} ranks, started by {event['launcher']}, on {', '.join(event['hosts'])} through "
+            f"    {event['world_size']} ranks, started by {_LAUNCHERS.get(event['launcher'], event['launcher'])}, on "
+            f"{', '.join(event['hosts'])} through "
             f"{event['interface']}; {disks}"
         )
     if "target_budget" in event:
@@ -167,7 +177,7 @@ _FORMS: dict[str, Callable[[float], str]] = {
     "max_steps": "to step {:,}".format,
     "num_parameters": "{:,} parameters".format,
     "world_size": "world of {:,}".format,
-    "num_threads": "{:,} threads".format,
+    "num_threads": lambda value: "1 thread" if value == 1 else f"{value:,} threads",
     "loss_nats_per_token": "loss {:.3f}".format,
     "valid_loss_nats_per_token": "loss {:.3f}".format,
     "train_sample_loss_nats_per_token": "on training text {:.3f}".format,

@@ -36,7 +36,7 @@ TRAIN = {
             },
             [
                 "attempt 1  world of 2",
-                "    2 ranks, started by openmpi, on alpha, beta through eth0; a run folder on each of 2 disks",
+                "    2 ranks, started by mpirun, on alpha, beta through eth0; a run folder on each of 2 disks",
             ],
         ),
         (
