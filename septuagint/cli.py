@@ -212,10 +212,8 @@ def main() -> NoReturn:
         _tell(f"error: {error}")
         _leave(1)
     except LostPeerError as error:
-        from septuagint.training.signals import LOST_PEER_EXIT_CODE
-
         _tell(f"error: {error}")
-        _leave(LOST_PEER_EXIT_CODE)
+        _leave(error.exit_code)
     except Stopped as stopped:
         from septuagint.training.signals import exit_code
 
@@ -274,8 +272,9 @@ def _find_place() -> "Place":
     from septuagint.training.launcher import die_with_launcher, find_place
 
     place = find_place(os.environ)
-    if place.launcher != "none":
+    if place.launcher not in ("none", "environment"):  # the shell that set variables by hand may go
         die_with_launcher()
+    if place.launcher != "none":
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what matters is said in words of our own
     return place
 

@@ -1,4 +1,4 @@
-"""The user's mistakes: the command line prints their message without a traceback and exits 2."""
+"""What the command line says without a traceback: the user's mistakes (exit code 2), lost peers (75), drift (1)."""
 
 import errno
 from collections.abc import Iterator
@@ -34,7 +34,14 @@ class CheckpointError(UserError):
 
 
 class LostPeerError(Exception):
-    """Another rank, its host, or the network between is gone. Nobody's mistake: start it again, and it goes on."""
+    """Another rank, its host, or the network between is gone: start it again, and it goes on.
+
+    Where that rank said why it left, its exit code is everyone's.
+    """
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class DriftError(Exception):

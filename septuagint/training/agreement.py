@@ -15,7 +15,7 @@ from septuagint.world import World
 
 Result = TypeVar("Result")
 
-# Paths may differ from host to host, and what the machines cost is for the eyes only.
+# Paths may differ from host to host.
 _MAY_DIFFER = ("training.init_from", "training.mirror")
 
 

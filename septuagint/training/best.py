@@ -58,6 +58,7 @@ def try_average(loop: Loop) -> Validation | None:
     The weights are taken from the disk of each rank; what is not whole on all of them is left out.
     """
     run = loop.run_path
+    loop.watch.enter("averaging")
     asked = to_average(run, loop.settings, loop.progress.step)
     whole = []
     for step, path in asked:
@@ -66,6 +67,7 @@ def try_average(loop: Loop) -> Validation | None:
             whole.append(step)
         except CheckpointError as error:
             loop.events.emit("warning", message=f"left out of the average: {error}")
+    loop.watch.wait_for_all()
     on_all = set.intersection(*map(set, loop.world.gather(whole)))
     paths = [path for step, path in asked if step in on_all]
     if len(paths) < 2:
@@ -74,6 +76,7 @@ def try_average(loop: Loop) -> Validation | None:
     load_weights_into(loop.training.model, weights, "the average")
     validation = loop.validate_weights(f"average of {len(paths)} checkpoints")
     if validation is not None and loop.writer is not None:
+        loop.watch.enter("averaging")
         state = {
             "asked_steps": [step for step, _ in asked],
             "of_steps": [step for step, _ in asked if step in on_all],
@@ -82,4 +85,5 @@ def try_average(loop: Loop) -> Validation | None:
         }
         with writing_to(run):
             write_weights(checkpoint_path(run, "averaged"), loop.progress.step, weights, state)
+    loop.watch.wait_for_all()
     return validation

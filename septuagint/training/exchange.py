@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from septuagint.data.files import hash_file, written_aside
-from septuagint.errors import UserError, writing_to
+from septuagint.errors import CheckpointError, UserError, writing_to
 from septuagint.telemetry.events import Event, LineFile, Warn, record_path
 from septuagint.training.agreement import together
 from septuagint.training.checkpoint import Checkpoint, find_checkpoints, newest_valid
@@ -61,16 +61,26 @@ def find_disks(run: Path, world: World) -> Disks:
     return Disks(owner=tuple(owners), rank=world.rank)
 
 
-def share_checkpoints(run: Path, disks: Disks, world: World) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that is whole on any disk, now on all of them, and what was passed over on this one."""
-    found, problems = together(world, lambda: newest_valid(run) if disks.is_owner else (None, []))
+def share_checkpoints(
+    run: Path, disks: Disks, world: World, wait: Callable[[], None]
+) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that is whole on any disk, now on all of them, and what was passed over on this one.
+
+    Verifying gigabytes takes some disks longer than others: `wait` is called before ranks talk of it.
+    """
+
+    def look() -> tuple[Checkpoint | None, list[str]]:
+        return newest_valid(run) if disks.is_owner else (None, [])
+
+    found, problems = together(world, look, wait)
     if len(disks.owners) > 1:
         steps = world.gather(-1 if found is None else found.step)
         source = steps.index(max(steps))
         if steps[source] >= 0 and _copy_from(source, run, found, world, disks):
-            found, problems = together(world, lambda: newest_valid(run) if disks.is_owner else (None, []))
+            found, problems = together(world, look, wait)
     if not disks.is_owner:
         found, _ = newest_valid(run)
+    wait()
     at = world.gather(None if found is None else found.step)
     if len(set(at)) > 1:
         where = ", ".join(f"{world.name(rank)}: {step}" for rank, step in enumerate(at))
@@ -91,8 +101,20 @@ def _copy_from(source: int, run: Path, found: Checkpoint | None, world: World, d
     ]
     wanted = sorted({name for names in world.gather(lacking) for name in names}, key=lambda name: name != newest)
     for name in wanted:
-        _copy_folder(run / "checkpoints" / name, source, world, is_wanted=name in lacking)
+        path = run / "checkpoints" / name
+        if world.broadcast(world.rank == source and _is_whole(path), source):
+            _copy_folder(path, source, world, is_wanted=name in lacking)
     return bool(wanted)
+
+
+def _is_whole(path: Path) -> bool:
+    """A damaged one was passed over, and is nothing to give away."""
+    try:
+        for name, entry in read_manifest(path).files.items():
+            verify_file(path / name, entry)
+    except CheckpointError:
+        return False
+    return True
 
 
 def _checkpoint_folders(run: Path) -> list[Path]:
@@ -137,7 +159,7 @@ def share_attempts(run: RunFolder | None, disks: Disks, world: World) -> None:
     lists = world.gather([] if run is None else run.attempts)
     longest = max(lists, key=len)
     if run is not None and len(disks.owners) > 1 and run.attempts != longest:
-        run.adopt(longest)
+        run.adopt(longest, is_begun=False)
 
 
 def merge_records(run: Path, disks: Disks, world: World) -> None:

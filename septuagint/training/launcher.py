@@ -93,7 +93,7 @@ def _from_open_mpi(environment: Mapping[str, str]) -> Place:
     else:
         # Where mpirun itself runs is known to all; a rank of that host keeps the meeting place, whatever its number.
         addresses = _addresses_of_mpirun(environment.get("OMPI_MCA_orte_hnp_uri", ""))
-        is_keeper = local_rank == 0 and any(is_own_address(address) for address in addresses)
+        is_keeper = local_rank == 0 and all(is_own_address(address) for address in addresses)
         if not addresses:
             raise UserError(
                 "this Open MPI does not tell where rank 0 runs: add `-x MASTER_ADDR=<first host>` to mpirun"

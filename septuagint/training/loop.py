@@ -282,6 +282,7 @@ class Loop:
         """Than all whose weights are on the disk of rank 0."""
         if self.writer is not None:
             self.writer.wait()
+        self.watch.wait_for_all()
         metric = self.settings.best_metric
         best = best_of(with_weights(self.run_path, self.progress.validations), metric)
         return bool(self.world.broadcast(best is None or validation.rank(metric) > best.rank(metric)))

@@ -31,9 +31,11 @@ from septuagint.world import World
 # What goes wrong here is named within a minute.
 MEETING_SECONDS = 50.0
 _CONNECT_SECONDS = 5.0
+_RESOLVE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 _BRIDGES = ("lo", "docker", "br-", "virbr", "cni", "flannel", "cali", "podman", "lxcbr", "lxdbr")
 _OPERATION_SECONDS = 20.0
+_INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 _INVITATION, _OVER = "invitation", "over"
 
 
@@ -69,8 +71,12 @@ def join_world(
     local_ranks = [index for index, hello in enumerate(hellos) if _host(hello) == _host(hellos[place.rank])]
     local_rank = local_ranks.index(place.rank) if place.local_rank is None else place.local_rank
     chosen = interface or _named_interface() or _find_interface(hellos, place.rank, address)
-    for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        os.environ[variable] = chosen
+    for variable in _INTERFACE_VARIABLES:
+        if interface is not None or variable not in os.environ:
+            os.environ[variable] = chosen
+    device = choose_device(local_rank)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3")
     with _failing_as(f"the ranks cannot reach each other through the interface {chosen}; name another: --interface"):
         # The first group is there to find out, within a minute, whether all can talk to all.
@@ -89,7 +95,7 @@ def join_world(
             hosts=tuple(hello["host"] for hello in hellos),
             launcher=place.launcher,
             interface=chosen,
-            device=choose_device(local_rank),
+            device=device,
         )
         group = _make_group(world, timeout)
     yield replace(world, group=group), Meeting(address=address, port=place.port, word=word)
@@ -148,7 +154,8 @@ def _find_listener(place: Place) -> str:
                 problems[address] = "it does not answer"
             except OSError as error:
                 problems[address] = (error.strerror or str(error)).lower()
-        if set(problems.values()) == {"its name cannot be resolved"} and time.monotonic() > deadline - 40:
+        is_named_wrong = set(problems.values()) == {"its name cannot be resolved"}
+        if is_named_wrong and time.monotonic() > deadline - MEETING_SECONDS + _RESOLVE_SECONDS:
             break
         time.sleep(0.2)
     tried = "; ".join(f"{address}: {problem}" for address, problem in problems.items())
@@ -280,7 +287,6 @@ def _make_group(world: World, timeout: datetime.timedelta) -> dist.ProcessGroup:
     """NCCL where every rank has a GPU of its own; it refuses two ranks on one, which Gloo does not."""
     own = None
     if world.device.type == "cuda":
-        torch.cuda.set_device(world.device)
         own = str(torch.cuda.get_device_properties(world.device).uuid)
     gpus = world.gather(own)
     backend = "gloo"
@@ -292,11 +298,14 @@ def _make_group(world: World, timeout: datetime.timedelta) -> dist.ProcessGroup:
 
 
 def _named_interface() -> str | None:
-    """What the user exported for the libraries counts for us, too."""
-    name = os.environ.get("NCCL_SOCKET_IFNAME") or os.environ.get("GLOO_SOCKET_IFNAME")
-    if name is not None:
-        _check_interface(name)
-    return name
+    """What the user exported for the libraries counts for us, too. NCCL's may be a pattern, which is NCCL's alone."""
+    for variable in _INTERFACE_VARIABLES:
+        name = os.environ.get(variable, "")
+        if variable.startswith("GLOO") and name and "," not in name:
+            _check_interface(name)
+        if name in psutil.net_if_addrs():
+            return name
+    return None
 
 
 def _check_interface(name: str) -> None:

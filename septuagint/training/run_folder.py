@@ -100,13 +100,14 @@ class RunFolder:
         self._is_under_way = True
         return len(self.attempts)
 
-    def adopt(self, attempts: Sequence[dict[str, Any]]) -> None:
-        """Takes over what another disk knows of the run; the last attempt may be the one that has just begun."""
+    def adopt(self, attempts: Sequence[dict[str, Any]], *, is_begun: bool) -> None:
+        """Takes over what another disk knows of the run; with `is_begun`, the last attempt is the present one."""
         with writing_to(self.path):
-            self._write_config()
+            if is_begun:
+                self._write_config()
             self._environment["attempts"] = list(attempts)
             self._write_environment()
-        self._is_under_way = bool(attempts) and attempts[-1].get("end") is None
+        self._is_under_way = is_begun
 
     def end_attempt(self, *, end_step: int | None, outcome: str) -> None:
         """Records how the attempt ended."""

@@ -94,10 +94,7 @@ def train_step(
     settings, parameters = training.settings, list(training.model.parameters())
     device = parameters[0].device
     training.model.train()
-    scale = None
-    if training.loss_scale is not None:
-        # The scale is for the mean loss, as everywhere; what is differentiated is the sum.
-        scale = training.loss_scale.scale / settings.tokens_per_step
+    scale = _gradient_scale(training)
     enter("forward")
     totals = torch.zeros(2 + len(tally), dtype=torch.float64, device=device)
     for index, value in enumerate(tally):
@@ -148,9 +145,14 @@ def rehearse(training: Training, microbatch: Microbatch) -> None:
     training.model.train()
     batch = microbatch.batch.to(training.world.device)
     layout = make_layout(batch, training.backend, training.max_length)
-    loss, _ = training.forward(batch, layout, None)
+    loss, _ = training.forward(batch, layout, _gradient_scale(training))
     loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
     clear_gradients(training.objective, training.optimizer)
+
+
+def _gradient_scale(training: Training) -> Tensor | None:
+    """The scale is for the mean loss, as everywhere; what is differentiated is the sum."""
+    return None if training.loss_scale is None else training.loss_scale.scale / training.settings.tokens_per_step
 
 
 def dropout_seed(seed: int, step: int, microbatch: int) -> int:

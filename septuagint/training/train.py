@@ -111,7 +111,8 @@ def train(
         watch.guarding(),
         contextlib.ExitStack() as stack,
     ):
-        num_threads = num_threads or share_of_cores(world.launcher, world.local_size, os.environ)
+        share = share_of_cores(world.launcher, world.local_size, os.environ)
+        num_threads = num_threads or share
         torch.set_num_threads(num_threads)
         check_same(world, terms(config))
         check_enough_work(world, config.training.num_microbatches, config.training.microbatch_tokens)
@@ -120,7 +121,11 @@ def train(
         own = identity(config, dataset.manifest)
         check_same(world, {key: own[key] for key in ("data_fingerprint", "vocabulary_sha256")})
         disks = find_disks(run_path, world)
-        run = together(world, lambda: _open_run(stack, run_path, config, config_path, overrides, disks, place))
+        run = together(
+            world,
+            lambda: _open_run(stack, run_path, config, config_path, overrides, disks, place),
+            watch.wait_for_all,
+        )
         setting = Setting(
             config=config,
             world=world,
@@ -135,6 +140,7 @@ def train(
         )
         outcome = _go_on(setting, world.broadcast(own))
         watch.enter("leaving")
+        watch.wait_for_all()
         world.gather(None)  # rank 0 keeps the meeting place: it leaves when all are done
         return outcome
 
@@ -167,7 +173,7 @@ def _go_on(setting: Setting, own: dict[str, Any]) -> Outcome:
     """From the newest checkpoint that any disk has, or from the beginning, to the end."""
     run_path, world = setting.run_path, setting.world
     setting.watch.enter("sharing checkpoints")
-    checkpoint, problems = share_checkpoints(run_path, setting.disks, world)
+    checkpoint, problems = share_checkpoints(run_path, setting.disks, world, setting.watch.wait_for_all)
     share_attempts(setting.run, setting.disks, world)
     merge_records(run_path, setting.disks, world)
     if checkpoint is None:
@@ -290,7 +296,7 @@ def _begin_attempt(setting: Setting, training: Training, progress: Progress) -> 
         )
     attempts: list[dict[str, Any]] = world.broadcast(None if setting.run is None else setting.run.attempts)
     if setting.run is not None and world.rank > 0:
-        setting.run.adopt(attempts)
+        setting.run.adopt(attempts, is_begun=True)
     return attempts
 
 

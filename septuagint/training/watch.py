@@ -51,6 +51,7 @@ class Beat:
     phase: str = "starting"
     signal: int = 0  # that it received, and would have all stop for
     failure: str | None = None  # why it is leaving
+    exit_code: int = LOST_PEER_EXIT_CODE  # with which it leaves then
 
 
 class Watch:
@@ -65,7 +66,7 @@ class Watch:
         self._contact = time.monotonic()  # when the store last answered
         self._is_over = threading.Event()
         self._stacks: Path | None = None
-        self._barriers = 0
+        self._barriers = self._count = 0
         self._threads = [
             threading.Thread(target=self._beat, name="heartbeat", daemon=True),
             threading.Thread(target=self._guard, name="watch", daemon=True),
@@ -112,7 +113,8 @@ class Watch:
         arrived = self._store.add(key, 1)
         while arrived < self._world.size:
             if self._failures() or max(self._silences()) > self._timeout_seconds:
-                raise LostPeerError(self.explain())
+                self._dump_stacks()
+                raise self._lost_peer()
             time.sleep(0.02)
             arrived = self._store.add(key, 0)
 
@@ -129,12 +131,19 @@ class Watch:
             begin = time.monotonic()
             while time.monotonic() < begin + SILENT_SECONDS + 2 * BEAT_SECONDS and not self._knows_who():
                 time.sleep(BEAT_SECONDS / 2)  # a rank that was killed a moment ago is not silent yet
-            raise LostPeerError(self.explain()) from error
+            raise self._lost_peer() from error
         except LostPeerError:
             raise  # who only lost somebody else does not add to the confusion
         except Exception as error:
             self._say_farewell(error)
             raise
+
+    def _lost_peer(self) -> LostPeerError:
+        return LostPeerError(self.explain(), self._exit_code())
+
+    def _exit_code(self) -> int:
+        """A mistake of one rank is the mistake of all: starting them again would not help."""
+        return min((self._beats[rank].exit_code for rank, _ in self._failures()), default=LOST_PEER_EXIT_CODE)
 
     def explain(self) -> str:
         """Who is missing, where, and what it was doing."""
@@ -156,14 +165,13 @@ class Watch:
         if silent := self._silent():
             return "; ".join(self._describe(rank) for rank in silent)
         behind = [
-            rank for rank in self._others() if self._beats[rank].step < self._own.step or self._is_elsewhere(rank)
+            rank
+            for rank, beat in enumerate(self._beats)
+            if rank != self._world.rank and (beat.step < self._own.step or beat.phase != self._own.phase)
         ]
         if behind:
             return "; ".join(f"{self._describe(rank)} is alive, but not where the others wait" for rank in behind)
         return "every rank is alive and waits, so the network between the hosts does not carry their data"
-
-    def _is_elsewhere(self, rank: int) -> bool:
-        return self._beats[rank].phase != self._own.phase
 
     def _describe(self, rank: int) -> str:
         beat = self._beats[rank]
@@ -171,9 +179,6 @@ class Watch:
             f"{self._world.name(rank)} (last heard of {self._silences()[rank]:.1f} s ago at step {beat.step:,}, "
             f"in phase {beat.phase})"
         )
-
-    def _others(self) -> list[int]:
-        return [rank for rank in range(self._world.size) if rank != self._world.rank]
 
     def _silences(self) -> list[float]:
         """For how long each rank has not been heard of, up to our last contact with the store."""
@@ -186,11 +191,9 @@ class Watch:
         return bool(self._failures() or self._silent()) or time.monotonic() - self._contact > SILENT_SECONDS
 
     def _failures(self) -> list[tuple[int, str]]:
-        return [(rank, beat.failure) for rank, beat in enumerate(self._beats) if beat.failure and rank != self._rank]
-
-    @property
-    def _rank(self) -> int:
-        return self._world.rank
+        return [
+            (rank, beat.failure) for rank, beat in enumerate(self._beats) if beat.failure and rank != self._world.rank
+        ]
 
     def _say_farewell(self, error: Exception) -> None:
         """Once: an error passes here on its way out more than once."""
@@ -198,7 +201,10 @@ class Watch:
             return
         kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
         lines = str(error).splitlines() or [""]
-        self._own = replace(self._own, failure=f"{kind}{lines[0][:300]}")
+        self.enter("leaving")
+        self._own = replace(
+            self._own, failure=f"{kind}{lines[0][:300]}", exit_code=2 if isinstance(error, UserError) else 1
+        )
         time.sleep(2 * BEAT_SECONDS)  # one more heartbeat carries it
 
     def _dump_stacks(self, error: Exception | None = None) -> None:
@@ -214,28 +220,32 @@ class Watch:
                 faulthandler.dump_traceback(file, all_threads=True)
 
     def _beat(self) -> None:
-        """Publishes and reads. Blocks when the store does: the other thread looks after that."""
+        """Publishes and reads, and tries again when the store does not answer; the other thread looks after that."""
+        while not self._is_over.is_set():
+            with contextlib.suppress(RuntimeError):  # no way to rank 0, for now or for good: `_contact` tells
+                self._beat_until_lost()
+            self._is_over.wait(BEAT_SECONDS)
+
+    def _beat_until_lost(self) -> None:
         assert self._meeting is not None
-        count = 0
-        with contextlib.suppress(RuntimeError):  # the store is gone, and with it rank 0: `_contact` tells
-            store = self._meeting.connect()
-            keys = [_key(rank) for rank in range(self._world.size)]
-            while not self._is_over.wait(BEAT_SECONDS):
-                count += 1
-                store.set(keys[self._rank], _as_text(replace(self._own, count=count)))
-                for rank, text in enumerate(store.multi_get(keys)):
-                    beat = Beat(**json.loads(text))
-                    if beat.count != self._beats[rank].count:
-                        self._moved[rank] = time.monotonic()
-                    self._beats[rank] = beat
-                self._contact = time.monotonic()
+        store = self._meeting.connect()
+        keys = [_key(rank) for rank in range(self._world.size)]
+        while not self._is_over.wait(BEAT_SECONDS):
+            self._count += 1
+            store.set(keys[self._world.rank], _as_text(replace(self._own, count=self._count)))
+            for rank, text in enumerate(store.multi_get(keys)):
+                beat = Beat(**json.loads(text))
+                if beat.count != self._beats[rank].count:
+                    self._moved[rank] = time.monotonic()
+                self._beats[rank] = beat
+            self._contact = time.monotonic()
 
     def _guard(self) -> None:
         """Ends the process where the main thread cannot: it may wait inside a library for a rank that is gone."""
         failed_since: float | None = None
         while not self._is_over.wait(BEAT_SECONDS):
             now = time.monotonic()
-            if failed_since is None and self._failures():
+            if failed_since is None and self._own.failure is None and self._failures():
                 failed_since = now
             seconds = now - self._phase_began
             has_lost = max(now - self._contact, *self._silences()) > self._timeout_seconds
@@ -247,7 +257,7 @@ class Watch:
     def _leave(self) -> None:
         print(f"error: {self.explain()}", file=sys.stderr, flush=True)
         self._dump_stacks()
-        os._exit(LOST_PEER_EXIT_CODE)
+        os._exit(self._exit_code())
 
 
 def _key(rank: int) -> str:

@@ -1,5 +1,6 @@
 """`--workers N`: N ranks on this machine, through torch's own elastic launcher, and started again when one is lost."""
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from septuagint.training.launcher import WORKERS
 from septuagint.training.signals import LOST_PEER_EXIT_CODE, exit_code
 
 _MAX_RESTARTS = 3
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 # A rank that lives so long had work to do; losing it later is another accident, and not the same one again.
 _LASTING_SECONDS = 300.0
 # To finish a step, and to write a large checkpoint to a slow disk.
@@ -50,7 +52,7 @@ def run_workers(number: int, arguments: Sequence[str], *, has_result: bool = Tru
 
 def _run_once(number: int, arguments: Sequence[str], has_result: bool) -> int:
     """The exit code; negative where a signal that nobody sent us killed a rank."""
-    with tempfile.TemporaryDirectory(prefix="septuagint-") as logs:
+    with tempfile.TemporaryDirectory(prefix="septuagint-") as logs, _handlers_kept():
         launch = elastic_launch(_settings(number, Path(logs), has_result), sys.executable)
         try:
             launch("-m", "septuagint.cli", *arguments)
@@ -61,11 +63,22 @@ def _run_once(number: int, arguments: Sequence[str], has_result: bool) -> int:
     return 0
 
 
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """The launcher handles signals while it runs, and leaves it at that."""
+    before = {number: signal.getsignal(number) for number in _FORWARDED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _settings(number: int, logs: Path, has_result: bool) -> LaunchConfig:
     known = {field.name for field in dataclasses.fields(LaunchConfig)}
     newer: dict[str, Any] = {
         "shutdown_timeout": _SHUTDOWN_SECONDS,
-        "signals_to_handle": "SIGTERM,SIGINT,SIGHUP,SIGUSR1",
+        "signals_to_handle": ",".join(number.name for number in _FORWARDED),
     }
     return LaunchConfig(
         min_nodes=1,

@@ -148,6 +148,11 @@ def test_every_command_of_the_document_is_run_by_a_test() -> None:
     assert len(BLOCKS) == 8
 
 
+named_septuagint = pytest.mark.skipif(
+    " " in sys.executable, reason="a program whose path has a space runs under another name, and pkill misses it"
+)
+
+
 def test_the_workers_of_one_machine(site: Site) -> None:
     site.run("alpha", *blocks_of("septuagint"))
     alpha, beta = (site.run_path(host) for host in site.testbed.hosts)
@@ -162,6 +167,7 @@ def test_torchrun(site: Site, number: int) -> None:
     assert_trained(site, launcher="torchrun")
 
 
+@named_septuagint
 def test_a_signal_to_one_rank_stops_all_and_torchrun_is_content(site: Site) -> None:
     (stop,) = re.findall(r"^pkill .*$", DOCUMENT, flags=re.MULTILINE)
     need_tool("pkill")
@@ -190,6 +196,7 @@ def test_mpirun(site: Site) -> None:
     assert_trained(site, launcher="openmpi")
 
 
+@named_septuagint
 def test_mpirun_in_a_loop_starts_again_when_a_rank_is_lost(site: Site) -> None:
     need_open_mpi()
     need_tool("pkill")

@@ -49,7 +49,7 @@ def write(run: Path, step: int, value: float = 1.0) -> None:
 
 def share(world: World, watch: Watch, root: Path, disks: list[int]) -> tuple[int | None, list[str]]:
     world, run = as_hosts(world), run_of(world, root, disks)
-    checkpoint, problems = share_checkpoints(run, find_disks(run, world), world)
+    checkpoint, problems = share_checkpoints(run, find_disks(run, world), world, watch.wait_for_all)
     return None if checkpoint is None else checkpoint.step, problems
 
 

@@ -95,11 +95,14 @@ def test_under_mpirun_a_rank_meets_the_others_where_rank_0_runs(monkeypatch):
 def test_where_open_mpi_does_not_say_the_ranks_meet_at_mpirun():
     place = find_place(OPEN_MPI)
     assert (place.addresses, place.is_keeper) == (("10.77.0.1",), False)
-    several = {**OPEN_MPI, "OMPI_MCA_orte_hnp_uri": "1811349504.0;tcp://192.0.2.1,127.0.0.1:53613;tcp6://[::1]:1"}
+    several = {**OPEN_MPI, "OMPI_MCA_orte_hnp_uri": "1811349504.0;tcp://127.0.0.2,127.0.0.1:53613;tcp6://[::1]:1"}
     place = find_place(several)
-    # One of the addresses is ours, so mpirun runs here, and we keep the meeting place, whatever our number.
-    assert (place.addresses, place.is_keeper) == (("192.0.2.1", "127.0.0.1"), True)
+    # All addresses are ours, so mpirun runs here, and we keep the meeting place, whatever our number.
+    assert (place.addresses, place.is_keeper) == (("127.0.0.2", "127.0.0.1"), True)
     assert not find_place({**several, "OMPI_COMM_WORLD_LOCAL_RANK": "1"}).is_keeper
+    # The bridge of Docker has the same address on every host.
+    shared = {**OPEN_MPI, "OMPI_MCA_orte_hnp_uri": "1811349504.0;tcp://192.0.2.1,127.0.0.1:53613"}
+    assert not find_place(shared).is_keeper
 
 
 def test_ranks_of_one_host_need_no_network():
