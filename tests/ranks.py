@@ -10,6 +10,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from septuagint.errors import LostPeerError
 from septuagint.training.launcher import Place
 from septuagint.training.rendezvous import join_world
 from septuagint.training.watch import Watch
@@ -71,6 +72,8 @@ def _call(
         ):
             result = function(world, watch, *arguments)
             world.gather(None)
+    except LostPeerError as error:
+        result = f"LostPeerError {error.exit_code}: {error}"
     except Exception as error:
         result = f"{type(error).__name__}: {error}" if str(error) else traceback.format_exc()
     pipe.send(result)

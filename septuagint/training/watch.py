@@ -147,10 +147,10 @@ class Watch:
 
     def explain(self) -> str:
         """Who is missing, where, and what it was doing."""
-        missing = self._describe_missing()
+        cure = "put that right, and start it again" if self._failures() else "start it again"
         return (
-            f"{self._world.name(self._world.rank)} stopped at step {self._own.step:,} "
-            f"(in phase {self._own.phase}): {missing}. Nothing before the last checkpoint is lost; start it again"
+            f"{self._world.name(self._world.rank)} stopped at step {self._own.step:,} (in phase {self._own.phase}): "
+            f"{self._describe_missing()}. Nothing before the last checkpoint is lost; {cure}"
         )
 
     def _describe_missing(self) -> str:

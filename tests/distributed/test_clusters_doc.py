@@ -333,6 +333,7 @@ def test_a_job_whose_time_is_up_is_put_back_and_goes_on(shared: Shared, slurm: S
     assert (second["start_step"], second["outcome"]) == (first["end_step"], "max_steps")
 
 
+@named_septuagint
 def test_a_job_that_loses_a_rank_is_put_back_and_one_that_is_cancelled_is_not(
     shared: Shared, slurm: SlurmCluster, testbed: Testbed
 ) -> None:

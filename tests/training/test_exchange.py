@@ -82,6 +82,19 @@ def test_the_newest_may_be_on_any_disk_and_a_damaged_one_is_replaced(tmp_path):
     assert newest_valid(first)[0].step == 25
 
 
+def test_a_damaged_old_checkpoint_is_not_given_away(tmp_path):
+    full = tmp_path / "disk-0/run"
+    for step in (10, 20):
+        write(full, step)
+    for damage in (MODEL, "manifest.json"):
+        damaged = checkpoint_path(full, 30) / damage
+        write(full, 30)
+        damaged.write_bytes(damaged.read_bytes()[:-2] + b"??")
+        ((step, problems), other) = in_ranks(2, share, tmp_path, [0, 1])
+        assert step == 20 and other == (20, []) and "step-00000030" in problems[0]
+        assert not checkpoint_path(tmp_path / "disk-1/run", 30).exists()
+
+
 def test_where_disks_disagree_about_a_step_one_of_them_counts(tmp_path):
     write(tmp_path / "disk-0/run", 10, value=1.0)
     write(tmp_path / "disk-1/run", 10, value=2.0)

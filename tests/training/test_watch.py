@@ -27,7 +27,7 @@ def test_a_rank_that_is_gone_is_named_with_its_host_and_phase(number):
     begin = time.monotonic()
     (survivor, *_) = in_survivors(3, die_in_phase, number)
     assert time.monotonic() - begin < 45
-    assert "LostPeerError" in survivor
+    assert survivor.startswith("LostPeerError 75:")
     assert "rank 1 on" in survivor and "at step 7, in phase data" in survivor
     assert "rank 2 on" not in survivor
     assert "Nothing before the last checkpoint is lost" in survivor
@@ -50,6 +50,7 @@ def test_a_rank_that_fails_tells_the_others_why():
     found = in_ranks(2, fail_in_phase, timeout_seconds=20)
     assert found[1] == "DataError: the disk of this host has no more data; put it back"
     assert "rank 1 on" in found[0] and "failed: the disk of this host has no more data" in found[0]
+    assert found[0].startswith("LostPeerError 2:"), "the mistake of one rank is the exit code of all"
 
 
 def be_late(world: World, watch: Watch) -> float:
