@@ -109,14 +109,20 @@ class Watch:
         if self._meeting is None:
             return
         self._barriers += 1
-        key = f"barrier/{self._barriers}"
-        arrived = self._store.add(key, 1)
-        while arrived < self._world.size:
-            if self._failures() or max(self._silences()) > self._timeout_seconds:
+        keys = [f"barrier/{self._barriers}/{rank}" for rank in range(self._world.size)]
+        while not self._have_arrived(keys):
+            silences = (time.monotonic() - self._contact, *self._silences())
+            if self._failures() or max(silences) > self._timeout_seconds:
                 self._dump_stacks()
                 raise self._lost_peer()
             time.sleep(0.02)
-            arrived = self._store.add(key, 0)
+
+    def _have_arrived(self, keys: list[str]) -> bool:
+        try:
+            self._store.set(keys[self._world.rank], "")
+            return self._store.check(keys)
+        except RuntimeError:  # no way to the store, for now or for good: `_contact` tells
+            return False
 
     @contextlib.contextmanager
     def guarding(self) -> Iterator[None]:
