@@ -22,11 +22,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 import typer
 
 from septuagint import __version__
-from septuagint.errors import DriftError, LostPeerError, UserError
+from septuagint.errors import ArtifactError, DriftError, LostPeerError, ParityError, UserError, writing_to
 
 if TYPE_CHECKING:
     from septuagint.config import Config
     from septuagint.data.prepare import Prepared
+    from septuagint.inference.artifact import Artifact
+    from septuagint.inference.evaluation import Timed
+    from septuagint.progress import ProgressReport
     from septuagint.training.launcher import Place
     from septuagint.training.train import Outcome
 
@@ -51,6 +54,15 @@ RunOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Run folder or exported folder.")]
+BeamOption = Annotated[
+    int | None,
+    typer.Option("--beam", min=1, max=32, help="Hypotheses followed side by side; the model's own by default."),
+]
+DeviceOption = Annotated[
+    str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one that CTranslate2 can use.")
+]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads; all cores by default.")]
 
 
 class Stopped(BaseException):
@@ -93,11 +105,12 @@ def demo(
     config = load_config(path)
     outcome = _train_demo(config, path, workers or 1, quiet)
     _exit_by_signal(outcome)
-    from septuagint.training.evaluation import score_test_sets
+    from septuagint.inference.export import artifact_of_run
+    from septuagint.inference.scored_sets import score_test_sets
     from septuagint.training.summary import print_demo, summarise_demo
 
     with ProgressReport(is_quiet=quiet) as report:
-        results = score_test_sets(config, outcome.run, report)
+        results = score_test_sets(config.data, artifact_of_run(outcome.run, report), report)
     if as_json:
         _print_json(summarise_demo(prepared, outcome, results))
     else:
@@ -173,6 +186,133 @@ def train(
 
 
 @app.command()
+def evaluate(
+    model: ModelArgument,
+    source: Annotated[Path, typer.Option(metavar="FILE", help="Text to translate, one sentence a line.")],
+    reference: Annotated[Path, typer.Option(metavar="FILE", help="What it should become, line by line.")],
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="OTHER", help="Another model, or a file of translations, to compare with."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the translations here.")] = None,
+    beam: BeamOption = None,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Score a model on known text: BLEU, chrF and TER by sacreBLEU, with 95% intervals."""
+    _need_extra("serve")
+    from septuagint.inference.evaluation import evaluate, read_parallel, read_translations
+    from septuagint.inference.evaluation_summary import print_evaluation, summarise_evaluation
+    from septuagint.progress import ProgressReport
+
+    with ProgressReport(is_quiet=quiet) as report:
+        text = read_parallel(source, reference)
+        for warning in text.warnings:
+            report.warn(warning)
+        artifact = _open_model(model, report)
+        others = None
+        if baseline is not None and baseline.is_file():
+            others = read_translations(baseline, len(text.sources))
+        elif baseline is not None:
+            other = _open_model(baseline, report)
+            others = _translate_all(other, text.sources, beam, device, threads, report, "baseline").translations
+        timed = _translate_all(artifact, text.sources, beam, device, threads, report, "translating")
+        with report.stage("scoring", None, ""):
+            result = evaluate(timed, text.references, others, artifact.manifest.target_language)
+    if output is not None:
+        with writing_to(output.parent):
+            output.write_text("".join(f"{line}\n" for line in result.translations), encoding="utf-8")
+    beam_size = artifact.manifest.decode.beam_size if beam is None else beam
+    if as_json:
+        _print_json(summarise_evaluation(result, artifact, beam_size))
+    else:
+        print_evaluation(result, artifact, beam_size)
+
+
+@app.command()
+def translate(
+    model: ModelArgument,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Text, one sentence a line; standard input by default.")
+    ] = None,
+    beam: BeamOption = None,
+    n_best: Annotated[int, typer.Option(min=1, max=32, help="So many translations of each line, the best first.")] = 1,
+    scores: Annotated[bool, typer.Option("--scores", help="The score of each translation before it.")] = False,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each line.")] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Translate text, line by line: as many lines come out as went in, in the same order.
+
+    With --n-best or --scores, columns are separated by tabs: line number (with --n-best), score, translation. The score
+    is the mean log-probability of the translation's pieces.
+    """
+    _need_extra("serve")
+    from septuagint.inference.text_stream import TextStream, count_lines
+    from septuagint.inference.translation_output import format_translations
+    from septuagint.inference.translator import Translator
+    from septuagint.progress import ProgressReport
+
+    stream = TextStream(path=file)
+    # On a terminal the translations themselves show how far it is.
+    with ProgressReport(is_quiet=quiet or sys.stdout.isatty()) as report:
+        artifact = _open_model(model, report)
+        num_lines = None if file is None else count_lines(file)
+        with (
+            Translator(artifact, device=device, num_threads=threads) as translator,
+            report.stage("translating", num_lines, "lines") as stage,
+        ):
+            found = translator.translate(stream.windows(), beam_size=beam, num_hypotheses=n_best, advance=stage.advance)
+            for text in format_translations(found, num_hypotheses=n_best, has_scores=scores, as_json=as_json):
+                sys.stdout.buffer.write(text.encode(errors="replace"))
+                sys.stdout.buffer.flush()
+        if stream.num_damaged:
+            report.warn(f"{stream.num_damaged:,} lines were not UTF-8; what could not be read became U+FFFD")
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder, or a folder of one of its checkpoints.")],
+    to: Annotated[Path, typer.Option("--to", metavar="FOLDER", help="Where the exported folder shall stand.")],
+    format: Annotated[str, typer.Option(help="ctranslate2, huggingface (base and big), or argos.")] = "ctranslate2",
+    quantization: Annotated[
+        str | None,
+        typer.Option(help="int8, int8_float32, int8_float16, int8_bfloat16, int16, float16, bfloat16 or float32."),
+    ] = None,
+    checkpoint: Annotated[
+        str, typer.Option(metavar="NAME", help="best, averaged, newest, or the number of a step.")
+    ] = "best",
+    average: Annotated[
+        int | None, typer.Option(metavar="N", min=2, max=100, help="The mean of the last N checkpoints instead.")
+    ] = None,
+    license: Annotated[str, typer.Option(help="For the model card, such as cc-by-4.0.")] = "unknown",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a folder that translates anywhere, with model, vocabulary, settings, model card and hashes.
+
+    The result is compared with the checkpoint before it gets its name.
+    """
+    _need_extra("train")
+    from septuagint.inference.export import export
+    from septuagint.inference.export_summary import check_options, print_export, summarise_export
+    from septuagint.progress import ProgressReport
+
+    options = check_options(format, quantization)
+    with ProgressReport(is_quiet=quiet) as report:
+        exported = export(
+            run, to, checkpoint=checkpoint, num_averaged=average, license=license, report=report, **options
+        )
+    if as_json:
+        _print_json(summarise_export(exported))
+    else:
+        print_export(exported)
+
+
+@app.command()
 def config(config: ConfigArgument, set_values: SetOption = None, as_json: JsonOption = False) -> None:
     """Print the resolved configuration, and where each value came from."""
     from septuagint.config_file import as_toml, describe, load_config
@@ -208,7 +348,7 @@ def main() -> NoReturn:
         if error.is_told:
             _tell(f"error: {error}")
         _leave(2)
-    except DriftError as error:
+    except (DriftError, ParityError) as error:
         _tell(f"error: {error}")
         _leave(1)
     except LostPeerError as error:
@@ -330,6 +470,40 @@ def _train_demo(config: "Config", path: Path, workers: int, quiet: bool) -> "Out
     return dataclasses.replace(outcome, was_finished=outcome.was_finished and was_finished)
 
 
+def _open_model(path: Path, report: "ProgressReport") -> "Artifact":
+    """An artifact, or that of a run folder, which is made first where there is none."""
+    from septuagint.inference.artifact import Artifact, is_artifact
+
+    if is_artifact(path):
+        return Artifact(path)
+    if not (path / "checkpoints").is_dir():
+        what = "no such folder" if not path.exists() else "neither an exported folder nor a run folder"
+        raise ArtifactError(f"{path}: {what}; give one that `septuagint export` or `septuagint train` has made")
+    _need_extra("train")
+    from septuagint.inference.export import artifact_of_run
+
+    return artifact_of_run(path, report)
+
+
+def _translate_all(
+    artifact: "Artifact",
+    sources: list[str],
+    beam: int | None,
+    device: str,
+    threads: int | None,
+    report: "ProgressReport",
+    title: str,
+) -> "Timed":
+    from septuagint.inference.evaluation import translate_timed
+    from septuagint.inference.translator import Translator
+
+    with (
+        Translator(artifact, device=device, num_threads=threads) as translator,
+        report.stage(title, len(sources), "lines") as stage,
+    ):
+        return translate_timed(translator, sources, beam_size=beam, advance=stage.advance)
+
+
 def _run_path(config: Path) -> Path:
     return Path("runs") / config.stem
 
@@ -343,7 +517,10 @@ def _exit_by_signal(outcome: "Outcome") -> None:
 
 def _need_extra(name: str) -> None:
     """Says how to install what a verb needs beyond the base."""
-    modules = {"train": ("torch", "safetensors", "sacrebleu")}[name]
+    modules = {
+        "train": ("torch", "safetensors", "ctranslate2", "sacrebleu"),
+        "serve": ("ctranslate2", "sacrebleu"),
+    }[name]
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
         raise UserError(f"not installed: {', '.join(missing)}; this needs: pip install 'septuagint[{name}]'")

@@ -252,6 +252,8 @@ class TrainingConfig(Section):
     """Steps between checkpoints."""
     log_every: PositiveInt = 100
     """Steps between lines of the log."""
+    beam_size: Annotated[int, Field(ge=1, le=32)] = 4
+    """Hypotheses that validation follows side by side, as the finished translator will; 1 is quicker."""
     sample_every: PositiveInt = 1000
     """Steps between sample translations."""
     seed: NonNegativeInt = 1

@@ -1,4 +1,4 @@
-"""What the command line says without a traceback: the user's mistakes (exit code 2), lost peers (75), drift (1)."""
+"""What the command line says without a traceback: the user's mistakes (exit code 2), lost peers (75), the rest (1)."""
 
 import errno
 from collections.abc import Iterator
@@ -33,6 +33,10 @@ class CheckpointError(UserError):
     """A checkpoint is damaged, incomplete, or not one of ours."""
 
 
+class ArtifactError(UserError):
+    """An artifact is damaged, incomplete, or not one of ours."""
+
+
 class LostPeerError(Exception):
     """Another rank, its host, or the network between is gone: start it again, and it goes on.
 
@@ -46,6 +50,10 @@ class LostPeerError(Exception):
 
 class DriftError(Exception):
     """Ranks that should hold the same weights do not: memory, a disk or a link has changed bits."""
+
+
+class ParityError(Exception):
+    """An exported model does not say what its checkpoint says."""
 
 
 @contextmanager

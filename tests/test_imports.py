@@ -13,20 +13,27 @@ LAYERS = [
     | set("data.__init__ model.__init__ training.__init__ inference.__init__ telemetry.__init__".split()),
     # core: values in, values out
     set("data.normaliser data.scripts data.filters data.vocabulary data.sentences data.order data.packing".split())
-    | set("model.attention model.dropout model.loss model.transformer inference.greedy inference.scoring".split())
+    | set("model.attention model.dropout model.loss model.transformer".split())
+    | set("inference.beam inference.length_batches inference.scoring inference.segmenter".split())
+    | set("inference.text_checks inference.argos_sentences".split())
     | set("training.optimizer training.precision training.step training.meter training.memory".split())
     | set("training.synchrony training.agreement".split())
     | {"telemetry.wording"},
     # stages: they own files
-    set("data.files data.archives data.corpus data.duplicates data.manifest data.shards data.parts data.sample".split())
+    set("data.files data.folders data.archives data.corpus data.duplicates data.manifest".split())
+    | set("data.shards data.parts data.sample".split())
     | set("training.checkpoint_files training.checkpoint training.retention training.run_folder".split())
+    | set("inference.artifact inference.argos inference.ctranslate2_model inference.hugging_face".split())
+    | set("inference.model_card inference.text_stream".split())
     | {"telemetry.tensorboard"},
     # services: they own time, processes and threads
     set("progress data.workers data.plan data.cleaning data.encoding data.joining data.prepare data.summary".split())
     | set("data.dataset data.loader telemetry.console".split())
     | set("training.validation training.state training.signals training.checkpoint_writer".split())
     | set("training.launcher training.rendezvous training.watch training.exchange training.workers".split())
-    | set("training.loop training.best training.train training.evaluation training.summary".split()),
+    | set("training.loop training.best training.train training.summary".split())
+    | set("inference.translator inference.translation_output inference.parity inference.export".split())
+    | set("inference.evaluation inference.evaluation_summary inference.export_summary inference.scored_sets".split()),
     {"cli"},
 ]
 # The demo's grammar is a world of its own; nothing but its installation is known outside.

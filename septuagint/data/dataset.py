@@ -139,9 +139,14 @@ def open_dataset(data: DataConfig, report: ProgressReport) -> Dataset:
         vocabulary=vocabulary,
         train=ParallelShards(sources=tuple(s for s, _ in shards), targets=tuple(t for _, t in shards)),
         weights=weights,
-        valid=tuple(_open_evaluation(folder, corpus, id_type) for corpus in manifest.valid),
-        test=tuple(_open_evaluation(folder, corpus, id_type) for corpus in manifest.test),
+        valid=open_evaluation_sets(folder, manifest, manifest.valid),
+        test=open_evaluation_sets(folder, manifest, manifest.test),
     )
+
+
+def open_evaluation_sets(folder: Path, manifest: Manifest, corpora: Sequence[Corpus]) -> tuple[EvaluationSet, ...]:
+    """Validation or test sets of a data folder, which is trusted to be whole."""
+    return tuple(_open_evaluation(folder, corpus, manifest.vocabulary.id_type) for corpus in corpora)
 
 
 def _check_agreement(data: DataConfig, manifest: Manifest) -> None:

@@ -49,6 +49,37 @@ def write_manifest_file(path: Path, body: dict[str, Any]) -> None:
     fsync_folder(path.parent)
 
 
+class DamageError(Exception):
+    """What is wrong with a file, in a few words; whoever reads it knows its name and the cure."""
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """What `write_manifest_file` wrote, if it is still that. A file that is missing is a FileNotFoundError."""
+    try:
+        body = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DamageError(f"cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError):
+        raise DamageError("damaged (not JSON)") from None
+    if not isinstance(body, dict) or body.pop("sha256", None) != hash_json(body):
+        raise DamageError("damaged (its content does not match its SHA-256)")
+    return body
+
+
+def find_damage(path: Path, *, sha256: str, num_bytes: int) -> str | None:
+    """What is wrong with a file that should have this content, or None."""
+    try:
+        if not path.is_file():
+            return "missing"
+        if (size := path.stat().st_size) != num_bytes:
+            return f"{size:,} bytes instead of {num_bytes:,}"
+        return None if hash_file(path) == sha256 else "damaged (SHA-256 differs from the manifest)"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+
+
 def json_bytes(value: Any) -> bytes:
     """JSON for people to read. Half a character, as in a file name that is not UTF-8, becomes its escape."""
     return json.dumps(value, ensure_ascii=False, indent=1).encode(errors="backslashreplace") + b"\n"
@@ -116,6 +147,11 @@ def hash_file(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_bytes(content: bytes) -> str:
+    """SHA-256 of bytes in memory."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def hash_json(value: Any) -> str:

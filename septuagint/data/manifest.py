@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from septuagint.data.files import hash_file, hash_json, write_manifest_file
+from septuagint.data.files import find_damage, hash_json, write_manifest_file
 from septuagint.errors import DataError
 
 MANIFEST = "manifest.json"
@@ -172,12 +172,6 @@ def read_manifest(folder: Path) -> Manifest:
 
 def verify_file(folder: Path, file: OutputFile) -> None:
     """Raises a DataError that names the file unless its bytes are those that were written."""
-    path = folder / file.path
-    if not path.is_file():
-        raise DataError(f"{path}: missing from the data folder; run `septuagint prepare` again")
-    if path.stat().st_size != file.bytes:
-        raise DataError(
-            f"{path}: {path.stat().st_size:,} bytes instead of {file.bytes:,}; run `septuagint prepare` again"
-        )
-    if hash_file(path) != file.sha256:
-        raise DataError(f"{path}: damaged (SHA-256 differs from the manifest); run `septuagint prepare` again")
+    problem = find_damage(folder / file.path, sha256=file.sha256, num_bytes=file.bytes)
+    if problem is not None:
+        raise DataError(f"{folder / file.path}: {problem}; run `septuagint prepare` again")

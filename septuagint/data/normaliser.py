@@ -13,7 +13,7 @@ import unicodedata
 NORMALISER = "septuagint-1"
 
 # White space by Python's own rule is handled by split(); these are neither space nor visible.
-_INVISIBLE = re.compile(
+INVISIBLE = re.compile(
     "["
     "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"  # control characters that are not white space
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
@@ -21,7 +21,7 @@ _INVISIBLE = re.compile(
     "]"
 )
 # Joiners mean something after Arabic, Indic and other scripts, and inside emoji; elsewhere they are debris.
-_STRAY_JOINER = re.compile(
+STRAY_JOINER = re.compile(
     "(?<![\u0600-\u109f\u1700-\u18af\u1900-\u1c7f\u200c\u200d\u2190-\u2bff\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefc\U00010a00-\U00011fff"
     "\U0001f000-\U0001faff])[\u200c\u200d]+"
 )
@@ -33,8 +33,8 @@ def normalise(text: str) -> str:
         text = text.replace("\u2581", " ")
     if not text.isprintable() or "  " in text:
         # isprintable() is false for every control, format and space character but the plain space.
-        text = unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
-        text = " ".join(_STRAY_JOINER.sub("", text).split())
+        text = unicodedata.normalize("NFC", INVISIBLE.sub("", text))
+        text = " ".join(STRAY_JOINER.sub("", text).split())
     elif text[:1] == " " or text[-1:] == " ":
         text = text.strip(" ")
     if text.isascii() or unicodedata.is_normalized("NFC", text):

@@ -35,6 +35,7 @@ class Vocabulary:
     """An opened SentencePiece model. Text goes in and comes out as plain strings."""
 
     def __init__(self, model: bytes, *, name: str = "the vocabulary") -> None:
+        self.model = model
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
             self.size = self._processor.get_piece_size()
@@ -71,6 +72,21 @@ class Vocabulary:
         """The text of one line of ids. Special ids are left out."""
         text: str = self._processor.decode([int(i) for i in ids])
         return text
+
+    def encode_pieces(self, lines: list[str]) -> list[list[str]]:
+        """The pieces of each line as text, without EOS."""
+        pieces: list[list[str]] = self._processor.encode(lines, out_type=str, num_threads=1)
+        return pieces
+
+    def decode_pieces(self, pieces: list[str]) -> str:
+        """The text of one line of pieces."""
+        text: str = self._processor.decode_pieces(pieces)
+        return text
+
+    @property
+    def pieces(self) -> list[str]:
+        """Every piece, in the order of the ids."""
+        return [self._processor.id_to_piece(i) for i in range(self.size)]
 
     @property
     def is_lossless(self) -> bool:

@@ -1,11 +1,22 @@
-"""How good translations are: BLEU and chrF by sacreBLEU, with the signatures that make them comparable."""
+"""How good translations are: BLEU, chrF and TER by sacreBLEU, with the signatures that make them comparable.
+
+Intervals and tests resample the lines of a text as sacreBLEU does, seed and all, but hold one resample at a time:
+sacreBLEU holds a thousand, and a text of 100,000 lines does not fit into memory.
+"""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from septuagint.errors import DataError
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
 # Codes of two and of three letters: data may call Japanese `ja`, or `jpn_Jpan` as FLORES does.
 _CHINESE = {"zh", "zho", "cmn", "yue"}
@@ -13,6 +24,10 @@ _JAPANESE = {"ja", "jpn"}
 _KOREAN = {"ko", "kor"}
 # Thai, Lao, Khmer, Burmese, Tibetan, Dzongkha.
 _WITHOUT_SPACES = {"th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod", "dz", "dzo"}
+
+# sacreBLEU's own numbers: the same text gives the same interval here, there and tomorrow.
+_NUM_RESAMPLES = 1000
+_SEED = 12345
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,17 +41,39 @@ class Score:
     num_lines: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """One number of a whole text, with its 95% interval by bootstrap and the signature that makes it comparable.
+
+    The interval tells how far another text of the same kind and length might fall. One line has no interval: it is
+    as wide as the value.
+    """
+
+    name: str  # as sacreBLEU calls it: BLEU, chrF2, TER
+    value: float
+    low: float
+    high: float
+    signature: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """A paired bootstrap test of two translations of the same text."""
+
+    name: str
+    value: float
+    baseline: float
+    p_value: float  # how often chance alone would set equally good translations this far apart, one way
+    is_better: bool  # than the baseline, whatever chance has to say: more of BLEU and chrF, less of TER
+    signature: str
+
+
 def score(hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> Score:
     """Compares detokenised translations with one reference each, line by line.
 
     chrF is sacreBLEU's default, chrF2: it counts characters and no words, so it means the same in every language.
     """
-    if len(hypotheses) != len(references):
-        raise DataError(
-            f"{len(hypotheses):,} translations but {len(references):,} references; they are compared line by line"
-        )
-    if not hypotheses:
-        raise DataError("there are no lines to score; give at least one translation and its reference")
+    _check_lines(hypotheses, references)
     # Imported here for the sake of those who score nothing: it takes 0.2 s.
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -53,6 +90,25 @@ def score(hypotheses: Sequence[str], references: Sequence[str], target_language:
     )
 
 
+def measure(hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> tuple[Metric, ...]:
+    """BLEU, chrF and TER of detokenised translations with one reference each, and how sure they are.
+
+    TER counts edits of words; it is left out for languages that write no spaces and whose words sacreBLEU's TER cannot
+    find (Thai, Burmese): there it says 100 of all but perfect translations.
+    """
+    _check_lines(hypotheses, references)
+    return tuple(_measure(metric, hypotheses, references) for metric in _make_metrics(target_language))
+
+
+def compare(
+    hypotheses: Sequence[str], baseline: Sequence[str], references: Sequence[str], target_language: str
+) -> tuple[Comparison, ...]:
+    """Whether a translation differs from a baseline's by more than chance, by the metrics of `measure`."""
+    _check_lines(hypotheses, references)
+    _check_lines(baseline, references, what="translations of the baseline")
+    return tuple(_compare(metric, hypotheses, baseline, references) for metric in _make_metrics(target_language))
+
+
 def bleu_tokenizer(language: str) -> str:
     """The sacreBLEU tokenizer that finds the words BLEU counts.
 
@@ -60,7 +116,7 @@ def bleu_tokenizer(language: str) -> str:
     for one word, and BLEU is near 0 for good translations too: there sacreBLEU's own choices stand (`zh`; MeCab for
     Japanese and Korean, whose extras may be missing), and single characters where it has none.
     """
-    code = re.split("[-_]", language.lower())[0]
+    code = _code_of(language)
     if code in _CHINESE:
         return "zh"
     if code in _JAPANESE:
@@ -70,5 +126,100 @@ def bleu_tokenizer(language: str) -> str:
     return "char" if code in _WITHOUT_SPACES else "13a"
 
 
+def _check_lines(hypotheses: Sequence[str], references: Sequence[str], what: str = "translations") -> None:
+    if len(hypotheses) != len(references):
+        raise DataError(
+            f"{len(hypotheses):,} {what} but {len(references):,} references; they are compared line by line"
+        )
+    if not hypotheses:
+        raise DataError("there are no lines to score; give at least one translation and its reference")
+
+
+def _code_of(language: str) -> str:
+    return re.split("[-_]", language.lower())[0]
+
+
 def _are_installed(*modules: str) -> bool:
     return all(find_spec(module) is not None for module in modules)
+
+
+def _make_metrics(language: str) -> "list[SacreBleuMetric]":
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    # `force` keeps sacreBLEU from logging that text looks tokenised: `text_checks` says so with a cure.
+    metrics: list[SacreBleuMetric] = [BLEU(tokenize=bleu_tokenizer(language), force=True), CHRF()]
+    if _code_of(language) not in _WITHOUT_SPACES:
+        is_asian = _code_of(language) in _CHINESE | _JAPANESE | _KOREAN
+        # Without this option, a sentence in Chinese or Japanese is one word.
+        metrics.append(TER(normalized=is_asian, asian_support=is_asian))
+    for metric in metrics:
+        metric.n_bootstrap, metric.seed = _NUM_RESAMPLES, _SEED  # its signature tells them
+    return metrics
+
+
+def _measure(metric: "SacreBleuMetric", hypotheses: Sequence[str], references: Sequence[str]) -> Metric:
+    statistics = _sentence_statistics(metric, hypotheses, references)
+    scores = np.sort(_resampled_scores(metric, statistics))
+    num_outside = len(scores) // 40  # 2.5% at either end
+    name, value = _name_and_value(metric, statistics.sum(axis=0))
+    return Metric(
+        name=name,
+        value=value,
+        low=float(scores[num_outside]),
+        high=float(scores[-1 - num_outside]),
+        signature=str(metric.get_signature()),
+    )
+
+
+def _compare(
+    metric: "SacreBleuMetric", hypotheses: Sequence[str], baseline: Sequence[str], references: Sequence[str]
+) -> Comparison:
+    ours = _sentence_statistics(metric, hypotheses, references)
+    theirs = _sentence_statistics(metric, baseline, references)
+    name, our_value = _name_and_value(metric, ours.sum(axis=0))
+    _, their_value = _name_and_value(metric, theirs.sum(axis=0))
+    # Both are resampled with the same seed, so the same lines meet.
+    distances = np.abs(_resampled_scores(metric, ours) - _resampled_scores(metric, theirs))
+    return Comparison(
+        name=name,
+        value=our_value,
+        baseline=their_value,
+        p_value=_p_value(distances, abs(our_value - their_value), num_lines=len(hypotheses)),
+        is_better=our_value < their_value if name == "TER" else our_value > their_value,
+        signature=str(metric.get_signature()),
+    )
+
+
+def _p_value(resampled_distances: NDArray[np.float64], distance: float, *, num_lines: int) -> float:
+    """sacreBLEU's, which looks at one side only: about half of what a two-sided test says.
+
+    It differs in two places. Ties count, so that a translation compared with itself has p = 1 (there 0.001). And lines
+    say no more than as many tosses of a coin: a single line, resampled, is always the same, and had p = 0.001, too.
+    """
+    num_as_far = int(np.sum(resampled_distances - resampled_distances.mean() >= distance))
+    return max((num_as_far + 1) / (len(resampled_distances) + 1), 0.5**num_lines)
+
+
+def _sentence_statistics(
+    metric: "SacreBleuMetric", hypotheses: Sequence[str], references: Sequence[str]
+) -> NDArray[np.float64]:
+    """The counts that a metric adds up over a text: a row for each line."""
+    return np.array(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.float64)
+
+
+def _resampled_scores(metric: "SacreBleuMetric", statistics: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The scores of texts of the same length, whose lines are drawn from this one. The same draws at every call."""
+    generator = np.random.default_rng(_SEED)
+    num_lines = len(statistics)
+    scores = []
+    for _ in range(_NUM_RESAMPLES):
+        times_drawn = np.bincount(generator.integers(num_lines, size=num_lines), minlength=num_lines)
+        scores.append(_name_and_value(metric, times_drawn @ statistics)[1])
+    return np.array(scores)
+
+
+def _name_and_value(metric: "SacreBleuMetric", totals: NDArray[np.float64]) -> tuple[str, float]:
+    result = metric._compute_score_from_stats(totals.tolist())
+    return result.name, result.score

@@ -3,7 +3,7 @@
 Pre-norm throughout; one embedding matrix serves source, target and output; no bias on the output. `norm = "layer"`
 has biases in its linear maps, `"rms"` has none. Attention probabilities are never dropped: no packed kernel does that.
 
-T target tokens, S source tokens, D width, H heads, B sentences, K = D / H.
+T target tokens, S source tokens, D width, H heads, B sentences, W beams of a sentence, K = D / H.
 """
 
 import math
@@ -20,38 +20,71 @@ from septuagint.model.dropout import Dropout
 
 # Sinusoids are counted as Hugging Face's M2M100 counts them with pad = 1: the first token is at position 2.
 FIRST_SINUSOID = 2
-_NORM_EPSILON = 1e-5
-_ROTARY_BASE = 10_000.0
+NORM_EPSILON = 1e-5
+ROTARY_BASE = 10_000.0
 # Positions that are computed ahead; longer texts make the tables grow.
 _NUM_POSITIONS = 512
 
 
 @dataclass(kw_only=True, slots=True)
 class LayerCache:
-    """What a decoder layer remembers: its own keys and values so far, and those of the source."""
+    """What a decoder layer remembers: the keys and values of every beam so far, and those of the source."""
 
-    keys_BHTK: Tensor
-    values_BHTK: Tensor
+    keys_BHTWK: Tensor
+    values_BHTWK: Tensor
     source_keys_BHSK: Tensor
     source_values_BHSK: Tensor
 
 
 @dataclass(kw_only=True, slots=True)
 class DecodingState:
-    """Sentences half translated: a cache per layer, which source positions are real, and how many tokens are out."""
+    """Sentences half translated: a cache per layer, which source positions are real, and how far all are.
+
+    Beams split and die, but nothing is moved for that: a key stays where it was written, and each beam knows by
+    `ancestors_BWT` which beam of an earlier step is its own past.
+    """
 
     layers: list[LayerCache]
     is_source_B11S: Tensor
-    length: int = 0
+    ancestors_BWT: Tensor
+    step: Tensor  # tokens that were read before, on the device: compiled code must not depend on it
+
+    @property
+    def room(self) -> int:
+        """The most tokens that can be read."""
+        return self.ancestors_BWT.shape[-1]
+
+    def tensors(self) -> list[Tensor]:
+        """All that it holds, in a fixed order."""
+        caches = [
+            tensor
+            for cache in self.layers
+            for tensor in (cache.keys_BHTWK, cache.values_BHTWK, cache.source_keys_BHSK, cache.source_values_BHSK)
+        ]
+        return [*caches, self.is_source_B11S, self.ancestors_BWT, self.step]
 
     def select(self, rows: Tensor) -> None:
         """Goes on with these sentences only, in this order."""
         for cache in self.layers:
-            cache.keys_BHTK = cache.keys_BHTK[rows]
-            cache.values_BHTK = cache.values_BHTK[rows]
+            cache.keys_BHTWK = cache.keys_BHTWK[rows]
+            cache.values_BHTWK = cache.values_BHTWK[rows]
             cache.source_keys_BHSK = cache.source_keys_BHSK[rows]
             cache.source_values_BHSK = cache.source_values_BHSK[rows]
         self.is_source_B11S = self.is_source_B11S[rows]
+        self.ancestors_BWT = self.ancestors_BWT[rows]
+
+    def follow(self, parents_BW: Tensor) -> None:
+        """After a step: each beam goes on from this one of its sentence's beams. In place."""
+        own_BWT = torch.where(_steps(self) == self.step - 1, _beams(self)[:, None], self.ancestors_BWT)
+        self.ancestors_BWT.copy_(own_BWT.gather(1, parents_BW[..., None].expand_as(own_BWT)))
+
+    def grow(self, room: int) -> None:
+        """Makes room for more tokens."""
+        more = room - self.room
+        for cache in self.layers:
+            cache.keys_BHTWK = F.pad(cache.keys_BHTWK, (0, 0, 0, 0, 0, more))
+            cache.values_BHTWK = F.pad(cache.values_BHTWK, (0, 0, 0, 0, 0, more))
+        self.ancestors_BWT = F.pad(self.ancestors_BWT, (0, more))
 
 
 class Transformer(nn.Module):
@@ -65,7 +98,7 @@ class Transformer(nn.Module):
         self.encoder_norm = _norm(config)
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
         self.decoder_norm = _norm(config)
-        self.register_buffer("position_table", _position_table(config, _NUM_POSITIONS), persistent=False)
+        self.register_buffer("position_table", position_table(config, _NUM_POSITIONS), persistent=False)
         self.position_table: Tensor
         self._initialise()
 
@@ -96,43 +129,54 @@ class Transformer(nn.Module):
         """A number for each piece of the vocabulary."""
         return F.linear(hidden, self.embeddings.weight)
 
-    def start_decoding(self, memory_SD: Tensor, lengths_B: Tensor, max_length: int) -> DecodingState:
-        """Makes room for up to `max_length` target tokens. The sources lie in `memory_SD` end to end."""
-        self.grow_positions(max_length)
-        num_sentences, longest = len(lengths_B), int(lengths_B.max())
-        is_source_BS = torch.arange(longest, device=memory_SD.device) < lengths_B[:, None]
-        memory_BSD = memory_SD.new_zeros(num_sentences, longest, memory_SD.shape[-1])
+    def start_decoding(
+        self, memory_SD: Tensor, lengths_B: Tensor, *, num_beams: int, padded_length: int, room: int
+    ) -> DecodingState:
+        """Before the first token. The sources lie in `memory_SD` end to end; there is room for so many tokens."""
+        is_source_BS = torch.arange(padded_length, device=memory_SD.device) < lengths_B[:, None]
+        memory_BSD = memory_SD.new_zeros(*is_source_BS.shape, memory_SD.shape[-1])
         memory_BSD[is_source_BS] = memory_SD
         layers = []
         for layer in self.decoder:
             assert isinstance(layer, DecoderLayer)
             keys_BHSK, values_BHSK = layer.cross_attention.keys_and_values(memory_BSD)
-            room = keys_BHSK.new_zeros(*keys_BHSK.shape[:2], max_length, keys_BHSK.shape[-1])
+            num_sentences, num_heads, _, head_width = keys_BHSK.shape
+            empty_BHTWK = keys_BHSK.new_zeros(num_sentences, num_heads, room, num_beams, head_width)
             layers.append(
                 LayerCache(
-                    keys_BHTK=room,
-                    values_BHTK=room.clone(),
+                    keys_BHTWK=empty_BHTWK,
+                    values_BHTWK=empty_BHTWK.clone(),
                     source_keys_BHSK=keys_BHSK,
                     source_values_BHSK=values_BHSK,
                 )
             )
-        return DecodingState(layers=layers, is_source_B11S=is_source_BS[:, None, None, :])
+        device = memory_BSD.device
+        return DecodingState(
+            layers=layers,
+            is_source_B11S=is_source_BS[:, None, None, :],
+            ancestors_BWT=torch.zeros(len(memory_BSD), num_beams, room, dtype=torch.int64, device=device),
+            step=torch.zeros((), dtype=torch.int64, device=device),
+        )
 
-    def decode_next(self, ids_B: Tensor, state: DecodingState) -> Tensor:
-        """Reads one more token of each sentence; the hidden states (B, D) that say what comes next."""
-        row = self.position_table[state.length]
-        hidden_BD = self._embed(ids_B, row)
+    def decode_next(self, ids_BW: Tensor, state: DecodingState, length: int) -> Tensor:
+        """Reads one more token of each beam; the hidden states (B, W, D) that say what comes next.
+
+        Attention looks at `length` places of the cache: as many as tokens were read, this one included, or more.
+        """
+        row = self.position_table[state.step]
+        is_own_B1WX = _own_past(state, length)
+        hidden_BWD = self._embed(ids_BW, row)
         for layer, cache in zip(self.decoder, state.layers, strict=True):
             assert isinstance(layer, DecoderLayer)
-            hidden_BD = layer.decode_next(hidden_BD, row, cache, state)
-        state.length += 1
-        output_BD: Tensor = self.decoder_norm(hidden_BD)
-        return output_BD
+            hidden_BWD = layer.decode_next(hidden_BWD, row, cache, state, is_own_B1WX)
+        state.step += 1
+        output_BWD: Tensor = self.decoder_norm(hidden_BWD)
+        return output_BWD
 
     def grow_positions(self, num_positions: int) -> None:
         """Makes sure that sentences of this length can be read. Not for compiled code."""
         if num_positions > len(self.position_table):
-            table = _position_table(self.config, 2 * num_positions)
+            table = position_table(self.config, 2 * num_positions)
             self.position_table = table.to(self.position_table.device)
 
     def _rows(self, offsets: Tensor, num_tokens: int) -> Tensor:
@@ -197,15 +241,17 @@ class DecoderLayer(nn.Module):
         changed = self.feedforward(self.feedforward_norm(hidden_TD))
         return hidden_TD + drop(changed)
 
-    def decode_next(self, hidden_BD: Tensor, row: Tensor, cache: LayerCache, state: DecodingState) -> Tensor:
-        hidden_BD = hidden_BD + self.self_attention.decode_next(
-            self.self_attention_norm(hidden_BD), row, cache, state.length
+    def decode_next(
+        self, hidden_BWD: Tensor, row: Tensor, cache: LayerCache, state: DecodingState, is_own_B1WX: Tensor
+    ) -> Tensor:
+        hidden_BWD = hidden_BWD + self.self_attention.decode_next(
+            self.self_attention_norm(hidden_BWD), row, cache, state.step, is_own_B1WX
         )
-        hidden_BD = hidden_BD + self.cross_attention.decode_next(
-            self.cross_attention_norm(hidden_BD), cache, state.is_source_B11S
+        hidden_BWD = hidden_BWD + self.cross_attention.decode_next(
+            self.cross_attention_norm(hidden_BWD), cache, state.is_source_B11S
         )
-        output_BD: Tensor = hidden_BD + self.feedforward(self.feedforward_norm(hidden_BD))
-        return output_BD
+        output_BWD: Tensor = hidden_BWD + self.feedforward(self.feedforward_norm(hidden_BWD))
+        return output_BWD
 
 
 class SelfAttention(nn.Module):
@@ -223,14 +269,21 @@ class SelfAttention(nn.Module):
         output: Tensor = self.output(packed_attention(query, key, value, relation).flatten(1))
         return output
 
-    def decode_next(self, hidden_BD: Tensor, row: Tensor, cache: LayerCache, position: int) -> Tensor:
-        query_BHK, key_BHK, value_BHK = self._project(hidden_BD, row)
-        cache.keys_BHTK[:, :, position] = key_BHK
-        cache.values_BHTK[:, :, position] = value_BHK
-        attended_BH1K = F.scaled_dot_product_attention(
-            query_BHK.unsqueeze(2), cache.keys_BHTK[:, :, : position + 1], cache.values_BHTK[:, :, : position + 1]
+    def decode_next(
+        self, hidden_BWD: Tensor, row: Tensor, cache: LayerCache, step: Tensor, is_own_B1WX: Tensor
+    ) -> Tensor:
+        query_BWHK, key_BWHK, value_BWHK = self._project(hidden_BWD, row)
+        place = step.view(1)
+        cache.keys_BHTWK.index_copy_(2, place, key_BWHK.transpose(1, 2).unsqueeze(2))
+        cache.values_BHTWK.index_copy_(2, place, value_BWHK.transpose(1, 2).unsqueeze(2))
+        length = is_own_B1WX.shape[-1] // hidden_BWD.shape[1]
+        attended_BHWK = F.scaled_dot_product_attention(
+            query_BWHK.transpose(1, 2),
+            cache.keys_BHTWK[:, :, :length].flatten(2, 3),
+            cache.values_BHTWK[:, :, :length].flatten(2, 3),
+            attn_mask=is_own_B1WX,
         )
-        output: Tensor = self.output(attended_BH1K.flatten(1))
+        output: Tensor = self.output(attended_BHWK.transpose(1, 2).flatten(2))
         return output
 
     def _project(self, hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -261,12 +314,13 @@ class CrossAttention(nn.Module):
         keys_BHSK, values_BHSK = both.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
         return keys_BHSK, values_BHSK
 
-    def decode_next(self, hidden_BD: Tensor, cache: LayerCache, is_source_B11S: Tensor) -> Tensor:
-        query_BHK = self.query(hidden_BD).unflatten(-1, (self.num_heads, -1))
-        attended_BH1K = F.scaled_dot_product_attention(
-            query_BHK.unsqueeze(2), cache.source_keys_BHSK, cache.source_values_BHSK, attn_mask=is_source_B11S
+    def decode_next(self, hidden_BWD: Tensor, cache: LayerCache, is_source_B11S: Tensor) -> Tensor:
+        """All beams of a sentence look at one copy of its source."""
+        query_BHWK = self.query(hidden_BWD).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        attended_BHWK = F.scaled_dot_product_attention(
+            query_BHWK, cache.source_keys_BHSK, cache.source_values_BHSK, attn_mask=is_source_B11S
         )
-        output: Tensor = self.output(attended_BH1K.flatten(1))
+        output: Tensor = self.output(attended_BHWK.transpose(1, 2).flatten(2))
         return output
 
 
@@ -290,16 +344,32 @@ class FeedForward(nn.Module):
         return output
 
 
+def _own_past(state: DecodingState, length: int) -> Tensor:
+    """Which of the keys of `length` steps and W beams a beam's past consists of: (B, 1, W, length * W)."""
+    steps, beams = _steps(state)[:length], _beams(state)
+    ancestors_BWT = torch.where(steps == state.step, beams[:, None], state.ancestors_BWT[..., :length])
+    is_own_BWTW = (ancestors_BWT[..., None] == beams) & (steps <= state.step)[:, None]
+    return is_own_BWTW.flatten(2)[:, None]
+
+
+def _steps(state: DecodingState) -> Tensor:
+    return torch.arange(state.room, device=state.step.device)
+
+
+def _beams(state: DecodingState) -> Tensor:
+    return torch.arange(state.ancestors_BWT.shape[1], device=state.step.device)
+
+
 def _linear(config: ModelConfig, num_inputs: int, num_outputs: int) -> nn.Linear:
     return nn.Linear(num_inputs, num_outputs, bias=config.norm == "layer")
 
 
 def _norm(config: ModelConfig) -> nn.Module:
     kind = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
-    return kind(config.width, eps=_NORM_EPSILON)
+    return kind(config.width, eps=NORM_EPSILON)
 
 
-def _position_table(config: ModelConfig, num_positions: int) -> Tensor:
+def position_table(config: ModelConfig, num_positions: int) -> Tensor:
     """One row per position: sines then cosines to add, or cosines then sines to rotate the halves of a head by."""
     if config.positions == "sinusoidal":
         half = config.width // 2
@@ -308,7 +378,7 @@ def _position_table(config: ModelConfig, num_positions: int) -> Tensor:
         angles = (torch.arange(num_positions) + FIRST_SINUSOID).float()[:, None] * rates
         return torch.cat([angles.sin(), angles.cos()], dim=1)
     half = config.width // config.num_heads // 2
-    rates = _ROTARY_BASE ** -(torch.arange(half, dtype=torch.float64) / half)
+    rates = ROTARY_BASE ** -(torch.arange(half, dtype=torch.float64) / half)
     angles = torch.arange(num_positions, dtype=torch.float64)[:, None] * rates
     return torch.cat([angles.cos(), angles.sin()], dim=1).float()
 

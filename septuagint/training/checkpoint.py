@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from septuagint.data.files import fsync_folder, json_bytes, written_aside
+from septuagint.data.folders import filled_aside, is_temporary, temporary_name
 from septuagint.errors import CheckpointError
 from septuagint.training.checkpoint_files import (
     CURE,
@@ -33,11 +34,8 @@ from septuagint.training.checkpoint_files import (
     FileName,
     NewerFormatError,
     describe_file,
-    filled_aside,
-    is_temporary,
     read_manifest,
     read_tensors,
-    temporary_name,
     verify_file,
     write_manifest,
     write_tensors,

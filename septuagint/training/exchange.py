@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from septuagint.data.files import hash_file, written_aside
+from septuagint.data.folders import filled_aside
 from septuagint.errors import CheckpointError, UserError, writing_to
 from septuagint.telemetry.events import Event, LineFile, Warn, record_path
 from septuagint.training.agreement import together
 from septuagint.training.checkpoint import Checkpoint, find_checkpoints, newest_valid
-from septuagint.training.checkpoint_files import MANIFEST, filled_aside, read_manifest, verify_file
+from septuagint.training.checkpoint_files import MANIFEST, read_manifest, verify_file
 from septuagint.training.run_folder import RunFolder
 from septuagint.world import CHUNK_BYTES, World
 

@@ -15,14 +15,13 @@ from septuagint.data.dataset import Dataset
 from septuagint.data.loader import Loader
 from septuagint.data.packing import PackShape, evaluation_packs
 from septuagint.errors import UserError
-from septuagint.inference.greedy import length_limit, translate_greedily
+from septuagint.inference.beam import positions_needed
 from septuagint.telemetry.events import EventLog
 from septuagint.training.agreement import together
 from septuagint.training.checkpoint import find_checkpoints
 from septuagint.training.checkpoint_writer import CheckpointWriter
 from septuagint.training.meter import Meter, StepNumbers, Tally
 from septuagint.training.optimizer import learning_rate
-from septuagint.training.precision import DTYPES
 from septuagint.training.signals import Signals
 from septuagint.training.state import Progress, counters, snapshot
 from septuagint.training.step import Training, rehearse, train_step
@@ -36,6 +35,7 @@ from septuagint.training.validation import (
     put_together,
     read_share,
     read_validation,
+    translate_share,
     weights_for_translation,
     with_weights,
 )
@@ -96,7 +96,7 @@ class Loop:
             self._valid_batches += evaluation_packs(text.source, text.target, self.shape)
         # Now, and not in the midst of decoding: what is compiled has seen the table, and would be compiled again.
         longest = max(int(text.source.lengths.max(initial=0)) for text in self.dataset.valid)
-        self.training.model.grow_positions(max(longest, length_limit(longest)))
+        self.training.model.grow_positions(positions_needed(longest))
 
     def run(self) -> str:
         """Trains until there is a reason to stop, and says which. All that counts is on the disk then."""
@@ -252,13 +252,13 @@ class Loop:
         text = self.dataset.valid[0]
         row = self.progress.step // self.settings.sample_every % len(text.source)
         with weights_for_translation(self.training):
-            (ids,) = translate_greedily(self.training.model, [text.source[row]], dtype=DTYPES[self.training.precision])
+            (translation,) = translate_share(self.training, [text.source[row]], self.dataset.vocabulary)
         self.events.emit(
             "sample",
             step=self.progress.step,
             source=text.source_lines[row],
             reference=text.target_lines[row],
-            translation=self.dataset.vocabulary.decode(ids),
+            translation=translation,
         )
 
     def _validate_and_save(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from septuagint.data.files import read_object, written_aside
+from septuagint.data.folders import discard, filled_aside
 from septuagint.errors import CheckpointError, StorageError
 from septuagint.training.checkpoint import best_path, find_checkpoints, remove_leftovers
 from septuagint.training.checkpoint_files import (
@@ -19,8 +20,6 @@ from septuagint.training.checkpoint_files import (
     STATE,
     FileEntry,
     FileName,
-    discard,
-    filled_aside,
     read_manifest,
     write_manifest,
 )

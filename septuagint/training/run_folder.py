@@ -20,12 +20,13 @@ import septuagint
 from septuagint.config import Config
 from septuagint.config_file import as_toml, describe
 from septuagint.data.files import fsync_folder, locked, write_json, written_aside
+from septuagint.data.folders import is_temporary
 from septuagint.data.manifest import Manifest
 from septuagint.errors import ConfigError, StorageError, writing_to
 from septuagint.training.checkpoint import find_checkpoints, remove_leftovers
-from septuagint.training.checkpoint_files import is_temporary
 
 ENVIRONMENT = "environment.json"
+VOCABULARY = "vocabulary.model"
 FORMAT_VERSION = 1
 
 MAY_CHANGE = frozenset(
@@ -36,6 +37,7 @@ MAY_CHANGE = frozenset(
         "validate_every",
         "checkpoint_every",
         "log_every",
+        "beam_size",
         "sample_every",
         "patience",
         "average_checkpoints",
@@ -50,9 +52,9 @@ folder are: that the data is the same is known from its fingerprint."""
 class RunFolder:
     """A run folder that this process alone writes to; see `open_run`."""
 
-    def __init__(self, path: Path, config_toml: str) -> None:
+    def __init__(self, path: Path, config_toml: str, vocabulary: bytes) -> None:
         self.path = path
-        self._config_toml = config_toml
+        self._config_toml, self._vocabulary = config_toml, vocabulary
         self._environment = _read_environment(path / ENVIRONMENT)
         self._is_under_way = False
 
@@ -128,11 +130,13 @@ class RunFolder:
         fsync_folder(self.path)
 
     def _write_config(self) -> None:
-        path = self.path / "config.toml"
-        content = self._config_toml.encode(errors="surrogateescape")
-        if not path.exists() or path.read_bytes() != content:
-            with written_aside(path) as file:
-                file.write(content)
+        """And the vocabulary: without it nobody can translate with the weights, and the data folder may go."""
+        files = {"config.toml": self._config_toml.encode(errors="surrogateescape"), VOCABULARY: self._vocabulary}
+        for name, content in files.items():
+            path = self.path / name
+            if not path.exists() or path.read_bytes() != content:
+                with written_aside(path) as file:
+                    file.write(content)
 
 
 def num_attempts(path: Path) -> int:
@@ -142,7 +146,13 @@ def num_attempts(path: Path) -> int:
 
 @contextlib.contextmanager
 def open_run(
-    path: Path, config: Config, *, config_path: Path, overrides: Sequence[str] = (), patience_seconds: float = 0.0
+    path: Path,
+    config: Config,
+    *,
+    config_path: Path,
+    vocabulary: bytes,
+    overrides: Sequence[str] = (),
+    patience_seconds: float = 0.0,
 ) -> Iterator[RunFolder]:
     """Takes a run folder for this process, a new one or one to go on with, and clears up what a killed one left.
 
@@ -159,7 +169,7 @@ def open_run(
             )
             stack.enter_context(locked(path / "lock", refusal, patience_seconds))
             remove_leftovers(path)
-            run = RunFolder(path, config_toml)
+            run = RunFolder(path, config_toml, vocabulary)
             run._write_environment()
         try:
             yield run

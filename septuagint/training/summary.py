@@ -5,8 +5,8 @@ from typing import Any
 
 from septuagint.data.prepare import Prepared
 from septuagint.data.summary import summarise
+from septuagint.inference.scored_sets import SetResult
 from septuagint.training.checkpoint import best_path
-from septuagint.training.evaluation import SetResult
 from septuagint.training.train import Outcome
 
 _NUM_SAMPLES = 5

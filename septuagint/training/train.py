@@ -123,7 +123,7 @@ def train(
         disks = find_disks(run_path, world)
         run = together(
             world,
-            lambda: _open_run(stack, run_path, config, config_path, overrides, disks, place),
+            lambda: _open_run(stack, run_path, config, config_path, overrides, dataset.vocabulary.model, disks, place),
             watch.wait_for_all,
         )
         setting = Setting(
@@ -156,6 +156,7 @@ def _open_run(
     config: Config,
     config_path: Path,
     overrides: Sequence[str],
+    vocabulary: bytes,
     disks: Disks,
     place: Place,
 ) -> RunFolder | None:
@@ -165,7 +166,14 @@ def _open_run(
     # Ranks of an attempt that has just lost its launcher may still be saving.
     patience_seconds = 0.0 if place.launcher == "none" else _LOCK_PATIENCE_SECONDS
     return stack.enter_context(
-        open_run(path, config, config_path=config_path, overrides=overrides, patience_seconds=patience_seconds)
+        open_run(
+            path,
+            config,
+            config_path=config_path,
+            vocabulary=vocabulary,
+            overrides=overrides,
+            patience_seconds=patience_seconds,
+        )
     )
 
 

@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from septuagint.batch import Microbatch
 from septuagint.data.dataset import EvaluationSet
 from septuagint.data.vocabulary import Vocabulary
-from septuagint.inference.greedy import translate_greedily
+from septuagint.inference.beam import translate_ids
 from septuagint.inference.scoring import Score, score
 from septuagint.model.attention import make_layout
-from septuagint.model.transformer import Transformer
 from septuagint.training.checkpoint import checkpoint_path
 from septuagint.training.precision import DTYPES
 from septuagint.training.step import Objective, Training
@@ -102,11 +102,9 @@ def measure_share(
     rank, size = training.world.rank, training.world.size
     # Dealt by length, so that all ranks have the same to do.
     rows = sorted(range(len(sources)), key=lambda row: -len(sources[row]))[rank::size]
-    ids = translate_greedily(
-        training.model, [sources[row] for row in rows], dtype=DTYPES[training.precision], advance=advance
-    )
+    translations = translate_share(training, [sources[row] for row in rows], vocabulary, advance)
     return Share(
-        translations={row: vocabulary.decode(line) for row, line in zip(rows, ids, strict=True)},
+        translations=dict(zip(rows, translations, strict=True)),
         valid_loss=_loss(training, valid_batches[rank::size], advance),
         sample_loss=_loss(training, sample_batches[rank::size], advance),
     )
@@ -140,16 +138,21 @@ def _mean(losses: Sequence[tuple[float, int]]) -> float:
     return sum(loss for loss, _ in losses) / max(1, sum(num_tokens for _, num_tokens in losses))
 
 
-def translate_set(
-    model: Transformer,
-    text: EvaluationSet,
+def translate_share(
+    training: Training,
+    sources: Sequence[np.ndarray],
     vocabulary: Vocabulary,
-    dtype: torch.dtype,
     advance: Callable[[int], None] = lambda num_sentences: None,
 ) -> list[str]:
-    """The model's own translation of each line, as text."""
-    ids = translate_greedily(model, list(text.source), dtype=dtype, advance=advance)
-    return [vocabulary.decode(line) for line in ids]
+    """This rank's own translations with the weights as they are, as text."""
+    found = translate_ids(
+        training.model,
+        sources,
+        beam_size=training.settings.beam_size,
+        dtype=DTYPES[training.precision],
+        advance=advance,
+    )
+    return [vocabulary.decode(hypotheses[0].ids) for hypotheses in found]
 
 
 @torch.no_grad()

@@ -183,7 +183,7 @@ class TestVerification:
         else:
             content[len(content) // 2] ^= 4
             path.write_bytes(content)
-        words = {"missing": "missing from", "truncated": "bytes instead of", "flipped": "damaged"}
+        words = {"missing": "missing", "truncated": "bytes instead of", "flipped": "damaged"}
         with pytest.raises(DataError, match=rf"{kind}: .*{words[damage]}.*run `septuagint prepare`"):
             open_quietly(copied)
 

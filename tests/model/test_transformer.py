@@ -6,7 +6,7 @@ import torch
 from septuagint.config import PRESETS, ModelConfig
 from septuagint.model.attention import make_layout, make_relation
 from septuagint.model.loss import token_loss
-from septuagint.model.transformer import Transformer, _position_table
+from septuagint.model.transformer import Transformer, position_table
 from tests.model.conftest import pack, random_pairs, small_model
 
 LENGTHS = [(5, 7), (1, 1), (12, 3), (9, 20), (2, 6), (30, 25)]
@@ -57,15 +57,23 @@ def test_cached_decoding_equals_recomputation(preset):
     expected = hidden_of(model, batch).view(3, 9, -1)
     relation = make_relation(batch.source_offsets, batch.source_offsets, "padded", 64)
     memory = model.encode(batch.source_ids_S, batch.source_offsets, relation)
-    state = model.start_decoding(memory, torch.tensor([5, 12, 7]), max_length=9)
-    inputs = batch.target_ids_T.view(3, 9)
+    lengths = torch.tensor([5, 12, 7])
+    state = model.start_decoding(memory, lengths, num_beams=2, padded_length=16, room=4)
+    targets = batch.target_ids_T.view(3, 9)
+    # Two beams that both know the target: the second from the fifth token on, when it becomes a copy of the first.
+    inputs = torch.stack([targets, torch.where(torch.arange(9) < 4, 7, targets)], dim=1)
     for position in range(9):
+        if position == state.room:
+            state.grow(2 * state.room)
         if position == 4:  # one sentence is finished
+            state.follow(torch.zeros(3, 2, dtype=torch.int64))
             state.select(torch.tensor([2, 0]))
             inputs, expected = inputs[[2, 0]], expected[[2, 0]]
-        torch.testing.assert_close(
-            model.decode_next(inputs[:, position], state), expected[:, position], rtol=1e-4, atol=1e-5
-        )
+        length = position + 1 if position % 2 else state.room  # room that is not used yet changes nothing
+        found = model.decode_next(inputs[:, :, position], state, length)
+        torch.testing.assert_close(found[:, 0], expected[:, position], rtol=1e-4, atol=1e-5)
+        if position >= 4:
+            torch.testing.assert_close(found[:, 1], expected[:, position], rtol=1e-4, atol=1e-5)
 
 
 def test_positions_grow_for_long_sentences():
@@ -77,7 +85,7 @@ def test_positions_grow_for_long_sentences():
 
 
 def test_sinusoids_begin_at_position_two_with_sines_first():
-    table = _position_table(ModelConfig.model_validate({"preset": "base"}), 4)
+    table = position_table(ModelConfig.model_validate({"preset": "base"}), 4)
     angle = torch.tensor(2.0)
     assert table[0, 0] == angle.sin()
     assert table[0, 256] == angle.cos()

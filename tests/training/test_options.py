@@ -47,6 +47,7 @@ LEAVES = {
     "training.validate_every": "2",
     "training.checkpoint_every": "2",
     "training.log_every": "1",
+    "training.beam_size": "2",
     "training.sample_every": "1",
     "training.average_checkpoints": "5",
     "training.best_metric": "chrf",

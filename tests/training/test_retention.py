@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from septuagint.data import folders
 from septuagint.errors import StorageError
 from septuagint.training import checkpoint_files, retention
 from septuagint.training.checkpoint import (
@@ -284,8 +285,8 @@ def test_a_folder_that_is_removed_never_stands_half_under_its_name(tmp_path, mon
     def remove(folder: Path, ignore_errors: bool = False) -> None:
         assert ignore_errors or not path.exists()
 
-    monkeypatch.setattr(checkpoint_files.shutil, "rmtree", remove)
-    checkpoint_files.discard(path)
+    monkeypatch.setattr(folders.shutil, "rmtree", remove)
+    folders.discard(path)
     assert not path.exists()
 
 

@@ -1,0 +1,111 @@
+"""A translator on known text: how good, how sure, how fast, and whether better than another."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from septuagint.errors import DataError
+from septuagint.inference.scoring import Comparison, Metric, compare, measure
+from septuagint.inference.text_checks import find_oddities
+from septuagint.inference.text_stream import read_lines
+from septuagint.inference.translator import Translator
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParallelText:
+    """Source lines and what they should become."""
+
+    sources: list[str]
+    references: list[str]
+    warnings: list[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """How a model did. Seconds are of translating alone; tokens are pieces of the translations, EOS included."""
+
+    num_lines: int
+    metrics: tuple[Metric, ...]
+    comparisons: tuple[Comparison, ...]
+    seconds: float
+    num_target_tokens: int
+    translations: list[str]
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.num_target_tokens / self.seconds
+
+    def fields(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "lines": self.num_lines,
+            "metrics": {metric.name: asdict(metric) for metric in self.metrics},
+            "comparisons": {comparison.name: asdict(comparison) for comparison in self.comparisons},
+            "seconds": self.seconds,
+            "target_tokens": self.num_target_tokens,
+            "target_tokens_per_second": self.tokens_per_second,
+        }
+
+
+def read_parallel(source: Path, reference: Path) -> ParallelText:
+    """Two files that are compared line by line; what looks odd in them is told in warnings."""
+    found = {path: read_lines(path) for path in (source, reference)}
+    sources, references = found[source].lines, found[reference].lines
+    if len(sources) != len(references):
+        raise DataError(
+            f"{source} has {len(sources):,} lines, but {reference} has {len(references):,}; "
+            "they are compared line by line"
+        )
+    if not sources:
+        raise DataError(f"{source}: there are no lines to evaluate on")
+    warnings = [
+        f"{path}: {text.num_damaged:,} lines are not UTF-8; what cannot be read counts as U+FFFD"
+        for path, text in found.items()
+        if text.num_damaged
+    ]
+    warnings += find_oddities(sources, f"sources in {source}") + find_oddities(references, f"references in {reference}")
+    return ParallelText(sources=sources, references=references, warnings=warnings)
+
+
+def read_translations(path: Path, num_lines: int) -> list[str]:
+    """Another system's translations of the same text."""
+    lines = read_lines(path).lines
+    if len(lines) != num_lines:
+        raise DataError(f"{path} has {len(lines):,} lines, but the references are {num_lines:,}; give one for each")
+    return lines
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timed:
+    """Translations of a whole text, and how long they took."""
+
+    translations: list[str]
+    num_target_tokens: int
+    seconds: float
+
+
+def translate_timed(
+    translator: Translator, sources: Sequence[str], *, beam_size: int | None, advance: Callable[[int], None]
+) -> Timed:
+    """Translates all lines."""
+    begin = time.monotonic()
+    found = list(translator.translate([sources], beam_size=beam_size, advance=advance))
+    return Timed(
+        translations=[translation.text for translation in found],
+        num_target_tokens=sum(translation.num_pieces for translation in found),
+        seconds=time.monotonic() - begin,
+    )
+
+
+def evaluate(timed: Timed, references: Sequence[str], baseline: Sequence[str] | None, language: str) -> Evaluation:
+    """Scores translations, and compares them with a baseline's where there is one."""
+    return Evaluation(
+        num_lines=len(references),
+        metrics=measure(timed.translations, references, language),
+        comparisons=() if baseline is None else compare(timed.translations, baseline, references, language),
+        seconds=timed.seconds,
+        num_target_tokens=timed.num_target_tokens,
+        translations=timed.translations,
+    )

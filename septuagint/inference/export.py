@@ -1,0 +1,386 @@
+"""From a checkpoint to an artifact: built, compared with the checkpoint, described, sealed, and only then in place."""
+
+import contextlib
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from pydantic import ValidationError
+
+import septuagint
+from septuagint.config import ModelConfig
+from septuagint.data.dataset import EvaluationSet, open_evaluation_sets
+from septuagint.data.files import hash_bytes, hash_file, read_object
+from septuagint.data.folders import filled_aside
+from septuagint.data.manifest import HISTOGRAM_BIN
+from septuagint.data.manifest import Manifest as DataManifest
+from septuagint.data.manifest import read_manifest as read_data_manifest
+from septuagint.data.normaliser import NORMALISER
+from septuagint.data.vocabulary import Vocabulary
+from septuagint.errors import CheckpointError, DataError, StorageError, writing_to
+from septuagint.inference.argos import argos_name, write_argos, write_metadata
+from septuagint.inference.artifact import (
+    CARD,
+    MODEL,
+    SENTENCEPIECE,
+    Artifact,
+    DecodeSettings,
+    Kind,
+    Manifest,
+    Origin,
+    is_artifact,
+    seal,
+)
+from septuagint.inference.beam import MAX_LENGTH, MAX_LENGTH_EXTRA, MAX_LENGTH_RATIO
+from septuagint.inference.ctranslate2_model import write_ctranslate2
+from septuagint.inference.hugging_face import check_is_m2m100, write_hugging_face
+from septuagint.inference.model_card import Background, write_card
+from septuagint.inference.parity import Parity, check_parity, sample_pairs, score_artifact
+from septuagint.inference.scoring import Score
+from septuagint.model.transformer import Transformer
+from septuagint.progress import ProgressReport
+from septuagint.training.checkpoint import (
+    Checkpoint,
+    average_weights,
+    checkpoint_path,
+    find_checkpoints,
+    load_weights,
+)
+from septuagint.training.checkpoint_files import MODEL as WEIGHTS
+from septuagint.training.run_folder import ENVIRONMENT, VOCABULARY
+from septuagint.training.state import load_weights_into
+
+Format = Literal["ctranslate2", "huggingface", "argos"]
+FORMATS: tuple[str, ...] = get_args(Format)
+DEFAULT_QUANTIZATION = "int8"
+# Lines of fewer pieces than all but one in a thousand training sentences have are translated whole.
+_LONGEST_SHARE = 0.999
+_FEWEST_PIECES = 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exported:
+    """What an export came to."""
+
+    folder: Path
+    manifest: Manifest
+    num_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A checkpoint with all that belongs to it."""
+
+    run: Path
+    checkpoint: Checkpoint
+    weights_sha256: str
+    config: dict[str, Any]  # the resolved configuration, as JSON
+    model: ModelConfig
+    vocabulary_bytes: bytes
+    vocabulary: Vocabulary
+    data: DataManifest | None  # where the data folder is still there
+    valid: Sequence[EvaluationSet]
+
+    def network(self) -> Transformer:
+        """The network with the checkpoint's weights."""
+        network = Transformer(self.model, self.vocabulary.size)
+        load_weights_into(network, self.checkpoint.weights, str(self.checkpoint.path))
+        return network.eval()
+
+
+def export(
+    run: Path,
+    target: Path,
+    *,
+    format: Format = "ctranslate2",
+    quantization: str = DEFAULT_QUANTIZATION,
+    checkpoint: str = "best",
+    num_averaged: int | None = None,
+    license: str = "unknown",
+    report: ProgressReport,
+) -> Exported:
+    """Makes a folder of a run's best checkpoint, of the one that is named, or of the average of the last ones."""
+    trained = open_trained(run, checkpoint=checkpoint, num_averaged=num_averaged)
+    if format == "huggingface":
+        check_is_m2m100(trained.model)
+        quantization = "float32"
+    _check_target(target)
+    with writing_to(target), filled_aside(target) as folder:
+        if format == "argos":
+            with tempfile.TemporaryDirectory(dir=folder) as temporary:
+                manifest = _build(trained, Path(temporary), "ctranslate2", quantization, license, report)
+                write_argos(Path(temporary), folder / argos_name(manifest), manifest)
+            manifest = seal(folder, manifest.model_dump(exclude={"files"}))
+        else:
+            manifest = _build(trained, folder, format, quantization, license, report)
+    num_bytes = sum(entry.bytes for entry in manifest.files.values())
+    return Exported(folder=target, manifest=manifest, num_bytes=num_bytes)
+
+
+def artifact_of_run(run: Path, report: ProgressReport) -> Artifact:
+    """The artifact of a run's best checkpoint, in the run folder; made where there is none yet, or another is best."""
+    folder = run / "artifact"
+    best = load_weights(run)
+    if is_artifact(folder):
+        artifact = Artifact(folder)
+        if artifact.manifest.origin.weights_sha256 == hash_file(best.path / WEIGHTS):
+            return artifact
+    report.say(f"exporting {best.path.name} of {run} into {folder}, once")
+    export(run, folder, report=report)
+    return Artifact(folder)
+
+
+def open_trained(run: Path, *, checkpoint: str = "best", num_averaged: int | None = None) -> Trained:
+    """Reads a checkpoint, and finds its vocabulary and text; a CheckpointError says what is missing."""
+    if not run.is_dir():
+        raise CheckpointError(f"{run}: no such folder; give a run folder, such as runs/news")
+    loaded = _choose(run, checkpoint) if num_averaged is None else _average(run, num_averaged)
+    own_run = run if loaded.path.parent == run / "checkpoints" else loaded.path.parent.parent
+    try:
+        config = loaded.state["config"]
+        model = ModelConfig.model_validate(config["model"])
+        data_folder = _data_folder(own_run, Path(config["data"]["folder"]))
+        sha256 = loaded.state["vocabulary_sha256"]
+    except (KeyError, TypeError, ValidationError):
+        raise CheckpointError(
+            f"{loaded.path}: does not say which network and vocabulary it belongs to; use another checkpoint of the run"
+        ) from None
+    data = _read_data(data_folder, sha256)
+    vocabulary_bytes = _find_vocabulary(own_run, data_folder, data, sha256)
+    weights_file = loaded.path / WEIGHTS
+    return Trained(
+        run=own_run,
+        checkpoint=loaded,
+        weights_sha256=hash_file(weights_file) if num_averaged is None else f"average of {num_averaged}",
+        config=config,
+        model=model,
+        vocabulary_bytes=vocabulary_bytes,
+        vocabulary=Vocabulary(vocabulary_bytes),
+        data=data,
+        valid=() if data is None else _open_valid(data_folder, data),
+    )
+
+
+def _choose(run: Path, name: str) -> Checkpoint:
+    """`best`, `averaged`, `newest`, a step's number, or a folder's name."""
+    if name == "best":
+        return load_weights(run)
+    if name == "averaged":
+        return load_weights(checkpoint_path(run, "averaged"))
+    found = find_checkpoints(run)
+    if name == "newest" and found:
+        return load_weights(found[0][1])
+    step = name.removeprefix("step-")
+    path = checkpoint_path(run, int(step)) if step.isascii() and step.isdecimal() else run / "checkpoints" / name
+    if not path.is_dir():
+        steps = ", ".join(str(step) for step, _ in reversed(found)) or "none"
+        raise CheckpointError(
+            f"{run}: no checkpoint {name!r}; give best, averaged, newest or a step: there are {steps}"
+        )
+    return load_weights(path)
+
+
+def _average(run: Path, number: int) -> Checkpoint:
+    """The mean of the last checkpoints' weights; all else is the newest one's."""
+    paths = [path for _, path in find_checkpoints(run)][:number]
+    if len(paths) < number:
+        raise CheckpointError(f"{run}: has {len(paths)} checkpoints, so {number} cannot be averaged")
+    newest = load_weights(paths[0])
+    return Checkpoint(step=newest.step, path=newest.path, state=newest.state, weights=average_weights(paths))
+
+
+def _data_folder(run: Path, recorded: Path) -> Path:
+    """Where the run's configuration says, with its whole path, or where the checkpoint says."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return Path(tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))["data"]["folder"])
+    return recorded
+
+
+def _read_data(folder: Path, vocabulary_sha256: str) -> DataManifest | None:
+    """The manifest of the data folder, if it is still there and the same."""
+    try:
+        manifest = read_data_manifest(folder)
+    except DataError:
+        return None
+    return manifest if manifest.vocabulary.file.sha256 == vocabulary_sha256 else None
+
+
+def _open_valid(folder: Path, manifest: DataManifest) -> Sequence[EvaluationSet]:
+    try:
+        return open_evaluation_sets(folder, manifest, manifest.valid)
+    except (DataError, OSError):
+        return ()
+
+
+def _find_vocabulary(run: Path, data_folder: Path, data: DataManifest | None, sha256: str) -> bytes:
+    """The vocabulary that the weights were trained with: a copy in the run folder, or that of the data folder."""
+    paths = [run / VOCABULARY] + ([] if data is None else [data_folder / data.vocabulary.file.path])
+    for path in paths:
+        if path.is_file() and hash_bytes(content := path.read_bytes()) == sha256:
+            return content
+    raise CheckpointError(
+        f"{run}: its vocabulary is not there, or another: neither {run / VOCABULARY} nor the data folder {data_folder} "
+        f"has the one with SHA-256 {sha256[:8]}…; put back one of them"
+    )
+
+
+def _check_target(target: Path) -> None:
+    """An artifact may be replaced; anything else is not ours to remove."""
+    if target.is_dir() and any(target.iterdir()) and not is_artifact(target):
+        raise StorageError(f"{target}: not empty, and not an artifact; choose another folder with --to")
+    if target.exists() and not target.is_dir():
+        raise StorageError(f"{target}: a file stands there; choose another folder with --to")
+
+
+def _build(
+    trained: Trained, folder: Path, kind: Kind, quantization: str, license: str, report: ProgressReport
+) -> Manifest:
+    """Fills a folder. Every export is compared with the checkpoint in float32, whatever it is quantised to."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+        single = Path(temporary)
+        with report.stage("converting", None, ""):
+            _write_ctranslate2_folder(trained, single, "float32")
+        with report.stage("comparing", None, ""):
+            parity = check_parity(
+                trained.network(), single / MODEL, trained.vocabulary, sample_pairs(trained.vocabulary, _pairs(trained))
+            )
+        checks = {"max_difference": parity.difference, "num_pieces": parity.num_pieces}
+        if kind == "huggingface":
+            _write_hugging_face_folder(trained, folder)
+        elif quantization == "float32":
+            shutil.copytree(single, folder, dirs_exist_ok=True)
+        else:
+            _write_ctranslate2_folder(trained, folder, quantization)
+            checks |= _compare_bleu(trained, single, folder, quantization, parity, report)
+    description = _describe(trained, kind, quantization, checks)
+    card = write_card(Manifest(**description, files={}), _background(trained, license))
+    (folder / CARD).write_text(card, encoding="utf-8")
+    return seal(folder, description)
+
+
+def _write_ctranslate2_folder(trained: Trained, folder: Path, quantization: str) -> None:
+    (folder / MODEL).mkdir()
+    write_ctranslate2(
+        folder / MODEL,
+        weights=trained.checkpoint.weights,
+        model=trained.model,
+        vocabulary=trained.vocabulary,
+        quantization=quantization,
+    )
+    (folder / SENTENCEPIECE).write_bytes(trained.vocabulary_bytes)
+    write_metadata(folder, trained.config["data"]["source_language"], trained.config["data"]["target_language"])
+
+
+def _write_hugging_face_folder(trained: Trained, folder: Path) -> None:
+    decode = _decode_settings(trained)
+    write_hugging_face(
+        folder,
+        weights=trained.checkpoint.weights,
+        model=trained.model,
+        vocabulary=trained.vocabulary_bytes,
+        beam_size=decode.beam_size,
+        length_penalty=decode.length_penalty,
+        max_length=decode.max_length,
+    )
+
+
+def _pairs(trained: Trained) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [pair for text in trained.valid for pair in zip(text.source, text.target, strict=True)]
+
+
+def _compare_bleu(
+    trained: Trained, single: Path, folder: Path, quantization: str, parity: Parity, report: ProgressReport
+) -> dict[str, Any]:
+    """What quantisation changes, on all validation text; nothing where the text is no longer there."""
+    sources = [line for text in trained.valid for line in text.source_lines]
+    references = [line for text in trained.valid for line in text.target_lines]
+    if not sources:
+        report.warn("the validation text is not there, so what quantisation changes in BLEU was not measured")
+        return {}
+    scores: list[Score] = []
+    for place, kind in ((single, "float32"), (folder, quantization)):
+        checks = {"max_difference": parity.difference, "num_pieces": parity.num_pieces}
+        seal(place, _describe(trained, "ctranslate2", kind, checks))
+        with report.stage(f"BLEU {kind}", len(sources), "lines") as stage:
+            scores.append(score_artifact(Artifact(place), sources, references, stage.advance))
+    return {
+        "bleu_float32": scores[0].bleu,
+        "bleu": scores[1].bleu,
+        "bleu_change": scores[1].bleu - scores[0].bleu,
+        "bleu_lines": scores[1].num_lines,
+        "bleu_signature": scores[1].bleu_signature,
+    }
+
+
+def _describe(trained: Trained, kind: Kind, quantization: str, checks: dict[str, Any]) -> dict[str, Any]:
+    data = trained.config["data"]
+    return {
+        "kind": kind,
+        "name": trained.run.absolute().name,
+        "source_language": data["source_language"],
+        "target_language": data["target_language"],
+        "normaliser": NORMALISER,
+        "quantization": quantization,
+        "preset": trained.model.preset,
+        "num_parameters": sum(tensor.numel() for tensor in trained.checkpoint.weights.values()),
+        "vocabulary_size": trained.vocabulary.size,
+        "decode": _decode_settings(trained),
+        "origin": Origin(
+            run=trained.run.absolute().name,
+            checkpoint=trained.checkpoint.path.name,
+            step=trained.checkpoint.step,
+            weights_sha256=trained.weights_sha256,
+            septuagint_version=septuagint.__version__,
+        ),
+        "checks": checks,
+    }
+
+
+def _decode_settings(trained: Trained) -> DecodeSettings:
+    return DecodeSettings(
+        max_length_ratio=MAX_LENGTH_RATIO,
+        max_length_extra=MAX_LENGTH_EXTRA,
+        max_length=MAX_LENGTH,
+        max_source_pieces=min(_longest_source(trained), MAX_LENGTH),
+    )
+
+
+def _longest_source(trained: Trained) -> int:
+    """In pieces: what training has taught, apart from a few outliers; else what it would have let in."""
+    if trained.data is None:
+        limit: int = trained.config["filters"]["max_pieces"]
+        return max(_FEWEST_PIECES, limit or MAX_LENGTH)
+    histograms = [corpus.source.lengths for corpus in trained.data.train]
+    counts = np.zeros(max(map(len, histograms)), np.int64)
+    for histogram in histograms:
+        counts[: len(histogram)] += histogram
+    bins = int(np.searchsorted(np.cumsum(counts), _LONGEST_SHARE * counts.sum())) + 1
+    return max(_FEWEST_PIECES, bins * HISTOGRAM_BIN)
+
+
+def _background(trained: Trained, license: str) -> Background:
+    state = trained.checkpoint.state
+    attempts = read_object(trained.run / ENVIRONMENT).get("attempts", [])
+    corpora = [] if trained.data is None else [(corpus.name, corpus.pairs) for corpus in trained.data.train]
+    return Background(
+        license=license,
+        corpora=corpora,
+        valid_sets=[corpus["name"] for corpus in trained.config["data"]["valid"]],
+        score=_recorded_score(state, trained.checkpoint.step),
+        steps=trained.checkpoint.step,
+        hours=state.get("seconds", 0.0) / 3600,
+        num_target_tokens=state.get("num_target_tokens", 0),
+        device_names=attempts[-1].get("device_names", []) if attempts else [],
+        settings=trained.model.model_dump(exclude={"preset"}),
+    )
+
+
+def _recorded_score(state: dict[str, Any], step: int) -> Score | None:
+    """How these weights did on validation text, where training has measured it."""
+    entries = [state["validation"]] if "validation" in state else state.get("validations", [])
+    return next((Score(**entry["scores"]) for entry in entries if entry["step"] == step), None)

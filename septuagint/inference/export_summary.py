@@ -1,0 +1,49 @@
+"""What may be asked of an export, and what it came to, for people and for programs."""
+
+from typing import Any
+
+from septuagint.errors import UserError
+from septuagint.inference.argos import argos_name
+from septuagint.inference.ctranslate2_model import QUANTIZATIONS
+from septuagint.inference.export import DEFAULT_QUANTIZATION, FORMATS, Exported
+
+
+def check_options(format: str, quantization: str | None) -> dict[str, Any]:
+    """Format and quantisation as `export` takes them; a mistake is told with what may be given."""
+    if format not in FORMATS:
+        raise UserError(f"--format {format}: must be {', '.join(FORMATS)}")
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise UserError(f"--quantization {quantization}: must be {', '.join(QUANTIZATIONS)}")
+    if format == "huggingface" and quantization not in (None, "float32"):
+        raise UserError(f"--quantization {quantization}: Hugging Face gets float32; quantise it there, or leave it out")
+    return {"format": format, "quantization": quantization or DEFAULT_QUANTIZATION}
+
+
+def summarise_export(exported: Exported) -> dict[str, Any]:
+    """For --json: the manifest, and where it is."""
+    return {
+        "folder": str(exported.folder),
+        "bytes": exported.num_bytes,
+        **exported.manifest.model_dump(mode="json", exclude={"files"}),
+    }
+
+
+def print_export(exported: Exported) -> None:
+    """A few lines."""
+    manifest, checks = exported.manifest, exported.manifest.checks
+    print(
+        f"exported {manifest.origin.checkpoint} of {manifest.origin.run}: {manifest.kind}, {manifest.quantization}, "
+        f"{exported.num_bytes / 1e6:.1f} MB"
+    )
+    print(
+        f"float32 against the checkpoint: log-probabilities differ by at most {checks['max_difference']:.1e} "
+        f"over {checks['num_pieces']:,} pieces"
+    )
+    if "bleu_change" in checks:
+        print(
+            f"{manifest.quantization} against float32: BLEU {checks['bleu_change']:+.2f}, from "
+            f"{checks['bleu_float32']:.2f} to {checks['bleu']:.2f} on {checks['bleu_lines']:,} lines of validation text"
+        )
+    print(f"folder: {exported.folder}")
+    if (package := exported.folder / argos_name(manifest)).exists():
+        print(f"package: {package}")

@@ -1,0 +1,170 @@
+"""The model card: what a translator is, how good, made of what and on what, and what it is not fit for."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from septuagint.inference.artifact import Manifest
+from septuagint.inference.scoring import Score
+
+_USE = {
+    "ctranslate2": """```
+pip install 'septuagint[serve]'
+septuagint translate . input.txt > output.txt
+```
+
+In Python, or with CTranslate2 alone: `model/` is a CTranslate2 model, `sentencepiece.model` cuts text into pieces.""",
+    "huggingface": """```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer, model = AutoTokenizer.from_pretrained("."), AutoModelForSeq2SeqLM.from_pretrained(".")
+ids = model.generate(**tokenizer(["A sentence."], return_tensors="pt", padding=True))
+print(tokenizer.batch_decode(ids, skip_special_tokens=True))
+```""",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Background:
+    """What a card tells that the manifest does not."""
+
+    license: str
+    corpora: Sequence[tuple[str, int]]  # name and pairs of each
+    valid_sets: Sequence[str]
+    score: Score | None  # on validation text, as training measured it
+    steps: int
+    hours: float
+    num_target_tokens: int
+    device_names: Sequence[str]
+    settings: dict[str, Any]  # of the network
+
+
+def write_card(manifest: Manifest, background: Background) -> str:
+    """Markdown with the front matter that Hugging Face reads."""
+    pair = f"{manifest.source_language}-{manifest.target_language}"
+    return "\n".join(
+        [
+            *_front_matter(manifest, background, pair),
+            f"# {manifest.name}: {manifest.source_language} to {manifest.target_language}",
+            "",
+            f"A Transformer of {manifest.num_parameters:,} parameters (preset `{manifest.preset}`, "
+            f"{manifest.vocabulary_size:,} pieces, {manifest.quantization}), trained with Septuagint "
+            f"{manifest.origin.septuagint_version}.",
+            "",
+            _USE[manifest.kind],
+            "",
+            "## How good it is",
+            "",
+            *_scores(manifest, background),
+            "",
+            "## How it was made",
+            "",
+            *_making(manifest, background),
+            "",
+            "## Limits",
+            "",
+            "- It translates sentences, one at a time, without what stands before them. Lines of more than "
+            f"{manifest.decode.max_source_pieces} pieces are cut into sentences first.",
+            "- It knows the kinds of text that it was trained on; on others it may be fluent and wrong.",
+            "- Nobody has looked for bias, insults or invented facts in what it writes.",
+            "- The licence of a model may depend on that of its training text; this card only repeats what was said.",
+            "",
+        ]
+    )
+
+
+def _front_matter(manifest: Manifest, background: Background, pair: str) -> list[str]:
+    """YAML; text is written as JSON, which YAML reads: the language `no` is then not a falsehood."""
+    lines = [
+        "---",
+        "language:",
+        *(f"- {_yaml(language)}" for language in (manifest.source_language, manifest.target_language)),
+        f"license: {_yaml(background.license)}",
+        "pipeline_tag: translation",
+        f"library_name: {'transformers' if manifest.kind == 'huggingface' else 'ctranslate2'}",
+        "tags:",
+        "- translation",
+        "- septuagint",
+        "metrics:",
+        "- bleu",
+        "- chrf",
+    ]
+    if background.score is not None:
+        lines += [
+            "model-index:",
+            f"- name: {_yaml(manifest.name)}",
+            "  results:",
+            "  - task:",
+            "      type: translation",
+            f"      name: {_yaml(f'Translation {pair}')}",
+            "    dataset:",
+            f"      name: {_yaml(', '.join(background.valid_sets))}",
+            "      type: validation",
+            f"      args: {_yaml(pair)}",
+            "    metrics:",
+        ]
+        for name, value, signature in (
+            ("BLEU", background.score.bleu, background.score.bleu_signature),
+            ("chrF", background.score.chrf, background.score.chrf_signature),
+        ):
+            lines += [
+                f"    - name: {name}",
+                f"      type: {name.lower()}",
+                f"      value: {value:.2f}",
+                f"      args: {_yaml(signature)}",
+            ]
+    return [*lines, "---", ""]
+
+
+def _yaml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _scores(manifest: Manifest, background: Background) -> list[str]:
+    checks = manifest.checks
+    lines = []
+    if background.score is None:
+        lines.append("It was not validated in training.")
+    else:
+        found = background.score
+        lines += [
+            f"On validation text ({', '.join(background.valid_sets)}, {found.num_lines:,} lines), which also chose the "
+            "checkpoint:",
+            "",
+            "| metric | value | signature |",
+            "|---|---|---|",
+            f"| BLEU | {found.bleu:.2f} | `{found.bleu_signature}` |",
+            f"| chrF | {found.chrf:.2f} | `{found.chrf_signature}` |",
+        ]
+    lines += [
+        "",
+        f"In float32 its log-probabilities differ from the checkpoint's by at most {checks['max_difference']:.1e}, "
+        f"over {checks['num_pieces']:,} pieces.",
+    ]
+    if "bleu_change" in checks:
+        lines.append(
+            f"{manifest.quantization} changes BLEU by {checks['bleu_change']:+.2f} (from {checks['bleu_float32']:.2f} "
+            f"to {checks['bleu']:.2f} on {checks['bleu_lines']:,} lines of validation text, beam "
+            f"{manifest.decode.beam_size})."
+        )
+    elif manifest.quantization != "float32":
+        lines.append(f"What {manifest.quantization} changes was not measured: the validation text was not there.")
+    return lines
+
+
+def _making(manifest: Manifest, background: Background) -> list[str]:
+    num_pairs = sum(pairs for _, pairs in background.corpora)
+    corpora = ", ".join(f"{name} ({pairs:,} pairs)" for name, pairs in background.corpora)
+    devices = ", ".join(
+        f"{background.device_names.count(name)} x {name}" for name in dict.fromkeys(background.device_names)
+    )
+    return [
+        f"- Training text: {num_pairs:,} pairs: {corpora}" if background.corpora else "- Training text: not recorded",
+        f"- Training: {background.steps:,} steps, {background.num_target_tokens:,} target tokens, "
+        f"{background.hours:.2f} hours on {devices or 'hardware that was not recorded'}",
+        f"- Checkpoint: {manifest.origin.checkpoint} of {manifest.origin.run}, weights SHA-256 "
+        f"`{manifest.origin.weights_sha256}`",
+        f"- Network: {', '.join(f'{key} {value}' for key, value in background.settings.items())}",
+        f"- Decoding: beam {manifest.decode.beam_size}, length penalty {manifest.decode.length_penalty:g}",
+    ]

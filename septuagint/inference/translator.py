@@ -1,0 +1,187 @@
+"""The translator: an opened artifact, lines of text in, one translation for each line out.
+
+A line is normalised and cut into pieces; a line that is too long is cut into sentences first, and their translations
+are joined again. Sentences of similar length are translated side by side by CTranslate2, on all cores. Whatever a line
+holds, its translation is one line, and a line without text has an empty one.
+"""
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ctranslate2
+
+from septuagint.data.normaliser import normalise
+from septuagint.errors import ArtifactError, UserError
+from septuagint.inference.artifact import MODEL, Artifact
+from septuagint.inference.length_batches import batches_of_similar_length
+from septuagint.inference.segmenter import Segment, join_translations, split_text
+
+MAX_BEAM_SIZE = 32
+# Pieces that CTranslate2 gets at a time, padding counted in. More are hardly faster, and less evenly spread over cores.
+_BATCH_PIECES = {"cpu": 1024, "cuda": 8192}
+# Text this much shorter than a limit of pieces cannot exceed it, as no character has more than four byte pieces.
+_MAX_PIECES_PER_CHARACTER = 4
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hypothesis:
+    """A translation, and the mean log-probability of its pieces (for other length penalties than 1, their score)."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Translation:
+    """What a line came to: its hypotheses, the best first."""
+
+    hypotheses: tuple[Hypothesis, ...]
+    num_pieces: int
+    """Of the best one, EOS included."""
+
+    @property
+    def text(self) -> str:
+        return self.hypotheses[0].text
+
+
+_EMPTY = Hypothesis(text="", score=0.0)
+
+
+class Translator:
+    """Opens an artifact for use in a `with` block, which gives its memory back at the end."""
+
+    def __init__(
+        self, artifact: Artifact, *, device: str = "auto", num_threads: int | None = None, is_bulk: bool = True
+    ) -> None:
+        """With `is_bulk`, each core translates a batch of its own; else all cores share one, which answers sooner."""
+        self.manifest = artifact.manifest
+        if self.manifest.kind != "ctranslate2":
+            raise ArtifactError(
+                f"{artifact.folder}: exported for Hugging Face; to translate here, export the run as ctranslate2"
+            )
+        self._vocabulary = artifact.vocabulary
+        self.device = _choose_device(device)
+        num_threads = num_threads or len(os.sched_getaffinity(0))
+        threads = (num_threads, 1) if is_bulk and self.device == "cpu" else (1, num_threads)
+        try:
+            self._engine = ctranslate2.Translator(
+                str(artifact.folder / MODEL),
+                device=self.device,
+                inter_threads=threads[0],
+                intra_threads=threads[1],
+                max_queued_batches=-1,
+            )
+        except RuntimeError as error:
+            raise ArtifactError(f"{artifact.folder / MODEL}: CTranslate2 cannot load it ({error})") from None
+
+    def __enter__(self) -> "Translator":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._engine.unload_model()
+
+    def translate(
+        self,
+        lines: Iterable[Sequence[str]],
+        *,
+        beam_size: int | None = None,
+        num_hypotheses: int = 1,
+        advance: Callable[[int], None] = lambda num_lines: None,
+    ) -> Iterator[Translation]:
+        """One translation for each line of each window of lines, in order.
+
+        The next window is taken while one is being translated; an empty one means that nothing more is there for now,
+        so that what is under way is finished first.
+        """
+        under_way: deque[Job] = deque()
+        for window in lines:
+            if window:
+                under_way.append(self.submit(window, beam_size=beam_size, num_hypotheses=num_hypotheses))
+            while len(under_way) > (1 if window else 0):
+                yield from _finish(under_way.popleft(), advance)
+        for job in under_way:
+            yield from _finish(job, advance)
+
+    def submit(self, lines: Sequence[str], *, beam_size: int | None = None, num_hypotheses: int = 1) -> "Job":
+        """Begins with these lines and returns at once; the job has the result."""
+        beam_size = self.manifest.decode.beam_size if beam_size is None else beam_size
+        beam_size = max(beam_size, num_hypotheses)
+        if not 1 <= beam_size <= MAX_BEAM_SIZE or num_hypotheses < 1:
+            raise UserError(
+                f"a beam of {beam_size} with {num_hypotheses} hypotheses; both must be 1 to {MAX_BEAM_SIZE}"
+            )
+        segments = [self._split(line) for line in lines]
+        texts = [segment.text for parts in segments for segment in parts]
+        pieces = self._vocabulary.encode_pieces(texts)
+        results: list[Any] = [None] * len(pieces)
+        for batch in batches_of_similar_length([len(part) + 1 for part in pieces], _BATCH_PIECES[self.device]):
+            found = self._engine.translate_batch(
+                [pieces[row] for row in batch],
+                asynchronous=True,
+                beam_size=beam_size,
+                num_hypotheses=num_hypotheses,
+                length_penalty=self.manifest.decode.length_penalty,
+                max_input_length=0,
+                max_decoding_length=self.manifest.decode.length_limit(len(pieces[batch[0]]) + 1),
+                return_scores=True,
+            )
+            for row, result in zip(batch, found, strict=True):
+                results[row] = result
+        return Job(self, segments, results, num_hypotheses)
+
+    def _split(self, line: str) -> list[Segment]:
+        """The parts of a line that are translated; none where there is no text."""
+        text = normalise(_SURROGATES.sub("\ufffd", line))
+        return split_text(text, self._is_short_enough) if text else []
+
+    def _is_short_enough(self, text: str) -> bool:
+        limit = self.manifest.decode.max_source_pieces
+        if len(text) * _MAX_PIECES_PER_CHARACTER + 1 < limit:  # a space before it is one more
+            return True
+        return len(self._vocabulary.encode_pieces([text])[0]) < limit  # EOS is one more
+
+    def decode(self, pieces: list[str]) -> str:
+        """Pieces as one line of text: a model may write a line break, as bytes."""
+        return normalise(self._vocabulary.decode_pieces(pieces))
+
+
+class Job:
+    """Lines that are being translated."""
+
+    def __init__(self, translator: Translator, segments: list[list[Segment]], results: list[Any], number: int) -> None:
+        self._translator, self._segments, self._results, self._num_hypotheses = translator, segments, results, number
+
+    def result(self) -> list[Translation]:
+        """One translation for each line. Waits for it."""
+        results = iter(self._results)
+        return [self._join(segments, [next(results).result() for _ in segments]) for segments in self._segments]
+
+    def _join(self, segments: list[Segment], results: list[Any]) -> Translation:
+        if not segments:
+            return Translation(hypotheses=(_EMPTY,) * self._num_hypotheses, num_pieces=0)
+        weights = [len(result.hypotheses[0]) + 1 for result in results]
+        language = self._translator.manifest.target_language
+        hypotheses = []
+        for number in range(self._num_hypotheses):
+            texts = [self._translator.decode(result.hypotheses[number]) for result in results]
+            score = sum(result.scores[number] * weight for result, weight in zip(results, weights, strict=True))
+            hypotheses.append(Hypothesis(text=join_translations(segments, texts, language), score=score / sum(weights)))
+        return Translation(hypotheses=tuple(hypotheses), num_pieces=sum(weights))
+
+
+def _finish(job: Job, advance: Callable[[int], None]) -> Iterator[Translation]:
+    translations = job.result()
+    yield from translations
+    advance(len(translations))
+
+
+def _choose_device(device: str) -> str:
+    num_gpus = ctranslate2.get_cuda_device_count()
+    if device == "cuda" and num_gpus == 0:
+        raise UserError("no GPU that CTranslate2 can use; leave --device out to use the CPU")
+    return ("cuda" if num_gpus else "cpu") if device == "auto" else device
