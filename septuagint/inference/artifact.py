@@ -28,7 +28,7 @@ CARD = "README.md"
 FORMAT_VERSION = 1
 CURE = "export it again, or copy it again from where it is whole"
 
-Kind = Literal["ctranslate2", "huggingface"]
+Kind = Literal["ctranslate2", "huggingface", "argos"]
 
 
 class Entry(BaseModel):

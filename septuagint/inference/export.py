@@ -115,7 +115,7 @@ def export(
             with tempfile.TemporaryDirectory(dir=folder) as temporary:
                 manifest = _build(trained, Path(temporary), "ctranslate2", quantization, license, report)
                 write_argos(Path(temporary), folder / argos_name(manifest), manifest)
-            manifest = seal(folder, manifest.model_dump(exclude={"files"}))
+            manifest = seal(folder, manifest.model_dump(exclude={"files"}) | {"kind": "argos"})
         else:
             manifest = _build(trained, folder, format, quantization, license, report)
     num_bytes = sum(entry.bytes for entry in manifest.files.values())

@@ -132,10 +132,8 @@ def _scores(manifest: Manifest, background: Background) -> list[str]:
             f"On validation text ({', '.join(background.valid_sets)}, {found.num_lines:,} lines), which also chose the "
             "checkpoint:",
             "",
-            "| metric | value | signature |",
-            "|---|---|---|",
-            f"| BLEU | {found.bleu:.2f} | `{found.bleu_signature}` |",
-            f"| chrF | {found.chrf:.2f} | `{found.chrf_signature}` |",
+            f"- BLEU {found.bleu:.2f} (`{found.bleu_signature}`)",
+            f"- chrF {found.chrf:.2f} (`{found.chrf_signature}`)",
         ]
     lines += [
         "",

@@ -62,7 +62,8 @@ class Translator:
         self.manifest = artifact.manifest
         if self.manifest.kind != "ctranslate2":
             raise ArtifactError(
-                f"{artifact.folder}: exported for Hugging Face; to translate here, export the run as ctranslate2"
+                f"{artifact.folder}: exported as {self.manifest.kind}, for other programs; to translate here, export "
+                "the run as ctranslate2"
             )
         self._vocabulary = artifact.vocabulary
         self.device = _choose_device(device)
