@@ -471,7 +471,7 @@ def _train_demo(config: "Config", path: Path, workers: int, quiet: bool) -> "Out
 
 
 def _open_model(path: Path, report: "ProgressReport") -> "Artifact":
-    """An artifact, or that of a run folder, which is made first where there is none."""
+    """An artifact, or that of a run folder, which is made first where there is none, or another checkpoint is best."""
     from septuagint.inference.artifact import Artifact, is_artifact
 
     if is_artifact(path):
@@ -479,6 +479,13 @@ def _open_model(path: Path, report: "ProgressReport") -> "Artifact":
     if not (path / "checkpoints").is_dir():
         what = "no such folder" if not path.exists() else "neither an exported folder nor a run folder"
         raise ArtifactError(f"{path}: {what}; give one that `septuagint export` or `septuagint train` has made")
+    if is_artifact(path / "artifact") and _missing_modules("train"):
+        artifact = Artifact(path / "artifact")
+        report.warn(
+            f"{artifact.folder}: used as it is, from step {artifact.manifest.origin.step:,}; without torch nobody can "
+            "tell whether another checkpoint is the best by now"
+        )
+        return artifact
     _need_extra("train")
     from septuagint.inference.export import artifact_of_run
 
@@ -517,13 +524,16 @@ def _exit_by_signal(outcome: "Outcome") -> None:
 
 def _need_extra(name: str) -> None:
     """Says how to install what a verb needs beyond the base."""
+    if missing := _missing_modules(name):
+        raise UserError(f"not installed: {', '.join(missing)}; this needs: pip install 'septuagint[{name}]'")
+
+
+def _missing_modules(extra: str) -> list[str]:
     modules = {
         "train": ("torch", "safetensors", "ctranslate2", "sacrebleu"),
         "serve": ("ctranslate2", "sacrebleu"),
-    }[name]
-    missing = [module for module in modules if importlib.util.find_spec(module) is None]
-    if missing:
-        raise UserError(f"not installed: {', '.join(missing)}; this needs: pip install 'septuagint[{name}]'")
+    }[extra]
+    return [module for module in modules if importlib.util.find_spec(module) is None]
 
 
 def _print_json(value: object) -> None:

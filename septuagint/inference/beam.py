@@ -28,8 +28,8 @@ MAX_LENGTH_RATIO = 2.0
 MAX_LENGTH_EXTRA = 10
 MAX_LENGTH = 1024
 # Source tokens that are translated side by side, the few more counted in.
-_BATCH_TOKENS = {"cpu": 4096, "cuda": 16_384}
-# Room for so many tokens at first; doubled when it is used up. On GPUs sources are padded to these lengths, too.
+_BATCH_TOKENS = {"cpu": 4096, "cuda": 32_768}
+# Room for so many tokens at first; doubled when it is used up.
 _FIRST_ROOM = 32
 # The vocabulary is looked through in chunks for the largest numbers: see `_largest`.
 _CHUNK = 128
@@ -52,7 +52,7 @@ def length_limit(source_length: int) -> int:
 
 def positions_needed(source_length: int) -> int:
     """Of the model's table, to translate sources of up to so many pieces."""
-    return max(source_length, _power_of_two(length_limit(source_length)))
+    return max(source_length, length_limit(source_length))
 
 
 @torch.inference_mode()
@@ -73,22 +73,17 @@ def translate_ids(
     assert 1 <= num_hypotheses <= beam_size
     model.eval()
     device = next(model.parameters()).device
-    is_static = device.type == "cuda"
     rules = Rules(beam_size=beam_size, num_hypotheses=num_hypotheses, length_penalty=length_penalty)
     results: list[list[Hypothesis]] = [[] for _ in sources]
     longest = max((len(source) for source in sources), default=0)
     model.grow_positions(positions_needed(longest))
     decoder = model if dtype == torch.float32 else _in_half_precision(model, dtype)
-    graphs = Graphs()
     with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
         for rows in batches_of_similar_length(
-            [len(source) for source in sources],
-            _BATCH_TOKENS[device.type],
-            lambda length: _padded_length(length, is_static),
+            [len(source) + MAX_LENGTH_EXTRA for source in sources], _BATCH_TOKENS[device.type]
         ):
-            search = _start(decoder, [sources[row] for row in rows], rules, dtype, is_static=is_static)
-            found = graphs.run(decoder, search, rules) if is_static else _run(decoder, search, rules)
-            for row, hypotheses in zip(rows, found, strict=False):  # what only fills up the shape has no row
+            search = _start(decoder, [sources[row] for row in rows], rules, dtype)
+            for row, hypotheses in zip(rows, _run(decoder, search, rules), strict=True):
                 results[row] = hypotheses
             advance(len(rows))
     return results
@@ -119,11 +114,6 @@ class Search:
     finished_scores_BW: Tensor  # the best hypotheses so far,
     finished_ends_BW: Tensor  # and the step, beam and token with which each ended: see `_pack_ends`
 
-    def tensors(self) -> list[Tensor]:
-        """All that it holds, in a fixed order."""
-        own = [getattr(self, field.name) for field in fields(self) if field.name != "state"]
-        return [*own, *self.state.tensors()]
-
     def select(self, rows: Tensor) -> None:
         """Goes on with these sentences only."""
         self.state.select(rows)
@@ -139,58 +129,6 @@ class Search:
         self.state.grow(room)
         self.tokens_TBW = F.pad(self.tokens_TBW, (0, 0, 0, 0, 0, more))
         self.parents_TBW = F.pad(self.parents_TBW, (0, 0, 0, 0, 0, more))
-
-
-class Graphs:
-    """Steps on a GPU, recorded once for each shape and replayed: the host could not launch so many small kernels.
-
-    Sources are padded to a few lengths, and the room for tokens doubles, so that there are few shapes. Batches come
-    with falling lengths: what was recorded for longer ones is forgotten.
-    """
-
-    # Whether all are done is asked after so many steps: the answer makes the host wait.
-    _STEPS_AT_A_TIME = 8
-
-    def __init__(self) -> None:
-        self._graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, Search]] = {}
-
-    def run(self, model: Transformer, search: Search, rules: Rules) -> list[list[Hypothesis]]:
-        """All hypotheses of a batch."""
-        limit = int(search.limits_B.max())
-        source_shape = tuple(search.state.is_source_B11S.shape)
-        for key in [key for key in self._graphs if key[:4] != source_shape]:
-            del self._graphs[key]
-        step = 0
-        while step < limit:
-            if step == search.state.room:
-                search.grow(2 * search.state.room)
-            key = (*source_shape, search.state.room)
-            if key not in self._graphs:
-                self._graphs[key] = (self._record(model, search, rules), search)
-                step += 1
-            graph, recorded = self._graphs[key]
-            if recorded is not search:
-                torch._foreach_copy_(recorded.tensors(), search.tensors())
-                search = recorded
-            last = min(limit, search.state.room)
-            while step < last and not (step % self._STEPS_AT_A_TIME == 0 and bool(search.is_done_B.all())):
-                graph.replay()
-                step += 1
-            if step < last:
-                break
-        return _read_hypotheses(search, rules)
-
-    def _record(self, model: Transformer, search: Search, rules: Rules) -> torch.cuda.CUDAGraph:
-        """Makes one step, and records it to be made again."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch does not type it
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            _make_step(model, search, rules, search.state.room)
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            _make_step(model, search, rules, search.state.room)
-        return graph
 
 
 def _run(model: Transformer, search: Search, rules: Rules) -> list[list[Hypothesis]]:
@@ -216,24 +154,9 @@ def _run(model: Transformer, search: Search, rules: Rules) -> list[list[Hypothes
         search.select(torch.from_numpy(np.flatnonzero(~is_done)).to(search.is_done_B.device))
 
 
-def _padded_length(length: int, is_static: bool) -> int:
-    """The places that a sentence takes in its batch: on GPUs one of few numbers, so that there are few shapes."""
-    return _power_of_two(length, _FIRST_ROOM) if is_static else length + MAX_LENGTH_EXTRA
-
-
-def _power_of_two(number: int, least: int = 1) -> int:
-    """The smallest that is enough."""
-    return max(least, 1 << (number - 1).bit_length())
-
-
-def _start(
-    model: Transformer, sources: list[np.ndarray], rules: Rules, dtype: torch.dtype, *, is_static: bool
-) -> Search:
-    """The sources are read; nothing is written yet. With `is_static`, sentences for nothing fill up the shape."""
+def _start(model: Transformer, sources: list[np.ndarray], rules: Rules, dtype: torch.dtype) -> Search:
+    """The sources are read; nothing is written yet."""
     device = next(model.parameters()).device
-    num_sentences = len(sources)
-    if is_static:
-        sources = [*sources, *[np.array([EOS])] * (_power_of_two(num_sentences) - num_sentences)]
     lengths_B = torch.tensor([len(source) for source in sources])
     offsets = F.pad(lengths_B.cumsum(0), (1, 0)).int().to(device)
     longest = int(lengths_B.max())
@@ -241,15 +164,9 @@ def _start(
     relation = make_relation(offsets, offsets, choose_backend(device, dtype, head_width), longest)
     ids_S = torch.from_numpy(np.concatenate(sources).astype(np.int64)).to(device)
     state = model.start_decoding(
-        model.encode(ids_S, offsets, relation),
-        lengths_B.to(device),
-        num_beams=rules.beam_size,
-        padded_length=_padded_length(longest, is_static),
-        room=_FIRST_ROOM,
+        model.encode(ids_S, offsets, relation), lengths_B.to(device), num_beams=rules.beam_size, room=_FIRST_ROOM
     )
-    search = _new_search(state, [length_limit(length) for length in lengths_B.tolist()], rules)
-    search.is_done_B[num_sentences:] = True
-    return search
+    return _new_search(state, [length_limit(length) for length in lengths_B.tolist()], rules)
 
 
 def _new_search(state: DecodingState, limits: list[int], rules: Rules) -> Search:
@@ -305,10 +222,8 @@ def _candidates(
 
 def _logits(model: Transformer, hidden_RD: Tensor) -> Tensor:
     """In single precision: rounded to half, the best pieces of a long vocabulary would often be equal."""
-    weight_VD = model.embeddings.weight
-    if weight_VD.dtype == torch.float32:
-        return model.logits(hidden_RD).float()
-    return torch.mm(hidden_RD.to(weight_VD.dtype), weight_VD.t(), out_dtype=torch.float32)
+    with torch.autocast(hidden_RD.device.type, enabled=False):
+        return model.logits(hidden_RD.float())
 
 
 def _largest(scores_RV: Tensor, number: int) -> tuple[Tensor, Tensor]:
@@ -383,9 +298,9 @@ def _read_hypotheses(search: Search, rules: Rules) -> list[list[Hypothesis]]:
 
 
 def _in_half_precision(model: Transformer, dtype: torch.dtype) -> Transformer:
-    """A copy whose matrices are in half precision already: autocast alone would convert them at every step."""
+    """A copy whose layers are in half precision already: autocast alone would convert them at every step."""
     half = copy.deepcopy(model)
     for module in half.modules():
-        if isinstance(module, nn.Linear | nn.Embedding):
+        if isinstance(module, nn.Linear):
             module.to(dtype)
     return half

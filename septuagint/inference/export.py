@@ -1,7 +1,6 @@
 """From a checkpoint to an artifact: built, compared with the checkpoint, described, sealed, and only then in place."""
 
 import contextlib
-import shutil
 import tempfile
 import tomllib
 from collections.abc import Sequence
@@ -253,7 +252,8 @@ def _build(
         if kind == "huggingface":
             _write_hugging_face_folder(trained, folder)
         elif quantization == "float32":
-            shutil.copytree(single, folder, dirs_exist_ok=True)
+            for path in single.iterdir():  # not the folder itself: nobody else may read a temporary one
+                path.rename(folder / path.name)
         else:
             _write_ctranslate2_folder(trained, folder, quantization)
             checks |= _compare_bleu(trained, single, folder, quantization, parity, report)

@@ -1,11 +1,9 @@
 """Sentences of similar length, side by side."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 
-def batches_of_similar_length(
-    lengths: Sequence[int], num_tokens: int, padded: Callable[[int], int] = lambda length: length
-) -> Iterator[list[int]]:
+def batches_of_similar_length(lengths: Sequence[int], num_tokens: int) -> Iterator[list[int]]:
     """Rows whose sentences, padded to what the longest takes, have at most so many tokens; a longer one is alone.
 
     The longest come first: if memory is short, it is short at once, and the last batches are short work, so that all
@@ -13,7 +11,7 @@ def batches_of_similar_length(
     """
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if batch and padded(lengths[batch[0]]) * (len(batch) + 1) > num_tokens:
+        if batch and lengths[batch[0]] * (len(batch) + 1) > num_tokens:
             yield batch
             batch = []
         batch.append(row)

@@ -117,23 +117,28 @@ class Translator:
                 f"a beam of {beam_size} with {num_hypotheses} hypotheses; both must be 1 to {MAX_BEAM_SIZE}"
             )
         segments = [self._split(line) for line in lines]
-        texts = [segment.text for parts in segments for segment in parts]
-        pieces = self._vocabulary.encode_pieces(texts)
-        results: list[Any] = [None] * len(pieces)
-        for batch in batches_of_similar_length([len(part) + 1 for part in pieces], _BATCH_PIECES[self.device]):
-            found = self._engine.translate_batch(
-                [pieces[row] for row in batch],
-                asynchronous=True,
-                beam_size=beam_size,
-                num_hypotheses=num_hypotheses,
-                length_penalty=self.manifest.decode.length_penalty,
-                max_input_length=0,
-                max_decoding_length=self.manifest.decode.length_limit(len(pieces[batch[0]]) + 1),
-                return_scores=True,
-            )
-            for row, result in zip(batch, found, strict=True):
-                results[row] = result
-        return Job(self, segments, results, num_hypotheses)
+        pieces = self._vocabulary.encode_pieces([segment.text for parts in segments for segment in parts])
+        return Job(self, segments, pieces, beam_size=beam_size, num_hypotheses=num_hypotheses)
+
+    def search(self, pieces: list[list[str]], *, limit: int, beam_size: int, num_hypotheses: int) -> list[Any]:
+        """Begins with a batch; each of its results has a method `result` that waits for it."""
+        length_penalty = self.manifest.decode.length_penalty
+        results: list[Any] = self._engine.translate_batch(
+            pieces,
+            asynchronous=True,
+            beam_size=beam_size,
+            # All that are found: the longest tells when the search has ended. Without a penalty that would prolong it.
+            num_hypotheses=beam_size if length_penalty else num_hypotheses,
+            length_penalty=length_penalty,
+            max_input_length=0,
+            max_decoding_length=limit,
+            return_scores=True,
+        )
+        return results
+
+    def batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Rows to be given to `search` together."""
+        return batches_of_similar_length(lengths, _BATCH_PIECES[self.device])
 
     def _split(self, line: str) -> list[Segment]:
         """The parts of a line that are translated; none where there is no text."""
@@ -154,13 +159,53 @@ class Translator:
 class Job:
     """Lines that are being translated."""
 
-    def __init__(self, translator: Translator, segments: list[list[Segment]], results: list[Any], number: int) -> None:
-        self._translator, self._segments, self._results, self._num_hypotheses = translator, segments, results, number
+    def __init__(
+        self,
+        translator: Translator,
+        segments: list[list[Segment]],
+        pieces: list[list[str]],
+        *,
+        beam_size: int,
+        num_hypotheses: int,
+    ) -> None:
+        self._translator, self._segments, self._pieces = translator, segments, pieces
+        self._beam_size, self._num_hypotheses = beam_size, num_hypotheses
+        self._lengths = [len(part) + 1 for part in pieces]  # EOS is one more
+        self._under_way: list[Any] = [None] * len(pieces)
+        self._limits = [0] * len(pieces)
+        self._begin(range(len(pieces)))
 
     def result(self) -> list[Translation]:
         """One translation for each line. Waits for it."""
-        results = iter(self._results)
-        return [self._join(segments, [next(results).result() for _ in segments]) for segments in self._segments]
+        found = [result.result() for result in self._under_way]
+        again = [row for row, result in enumerate(found) if self._went_too_far(row, result)]
+        for length in {self._lengths[row] for row in again}:
+            self._begin([row for row in again if self._lengths[row] == length])
+        for row in again:
+            found[row] = self._under_way[row].result()
+        results = iter(found)
+        return [self._join(segments, [next(results) for _ in segments]) for segments in self._segments]
+
+    def _begin(self, rows: Sequence[int]) -> None:
+        for batch in self._translator.batches([self._lengths[row] for row in rows]):
+            chosen = [rows[place] for place in batch]
+            limit = self._length_limit(chosen[0])
+            results = self._translator.search(
+                [self._pieces[row] for row in chosen],
+                limit=limit,
+                beam_size=self._beam_size,
+                num_hypotheses=self._num_hypotheses,
+            )
+            for row, result in zip(chosen, results, strict=True):
+                self._under_way[row], self._limits[row] = result, limit
+
+    def _went_too_far(self, row: int, result: Any) -> bool:
+        """A batch has the limit of its longest sentence; what passes its own would depend on the company it was in."""
+        own = self._length_limit(row)
+        return own < self._limits[row] and max(map(len, result.hypotheses)) + 1 >= own
+
+    def _length_limit(self, row: int) -> int:
+        return self._translator.manifest.decode.length_limit(self._lengths[row])
 
     def _join(self, segments: list[Segment], results: list[Any]) -> Translation:
         if not segments:

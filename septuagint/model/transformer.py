@@ -54,15 +54,6 @@ class DecodingState:
         """The most tokens that can be read."""
         return self.ancestors_BWT.shape[-1]
 
-    def tensors(self) -> list[Tensor]:
-        """All that it holds, in a fixed order."""
-        caches = [
-            tensor
-            for cache in self.layers
-            for tensor in (cache.keys_BHTWK, cache.values_BHTWK, cache.source_keys_BHSK, cache.source_values_BHSK)
-        ]
-        return [*caches, self.is_source_B11S, self.ancestors_BWT, self.step]
-
     def select(self, rows: Tensor) -> None:
         """Goes on with these sentences only, in this order."""
         for cache in self.layers:
@@ -129,11 +120,9 @@ class Transformer(nn.Module):
         """A number for each piece of the vocabulary."""
         return F.linear(hidden, self.embeddings.weight)
 
-    def start_decoding(
-        self, memory_SD: Tensor, lengths_B: Tensor, *, num_beams: int, padded_length: int, room: int
-    ) -> DecodingState:
+    def start_decoding(self, memory_SD: Tensor, lengths_B: Tensor, *, num_beams: int, room: int) -> DecodingState:
         """Before the first token. The sources lie in `memory_SD` end to end; there is room for so many tokens."""
-        is_source_BS = torch.arange(padded_length, device=memory_SD.device) < lengths_B[:, None]
+        is_source_BS = torch.arange(int(lengths_B.max()), device=memory_SD.device) < lengths_B[:, None]
         memory_BSD = memory_SD.new_zeros(*is_source_BS.shape, memory_SD.shape[-1])
         memory_BSD[is_source_BS] = memory_SD
         layers = []
@@ -163,7 +152,7 @@ class Transformer(nn.Module):
 
         Attention looks at `length` places of the cache: as many as tokens were read, this one included, or more.
         """
-        row = self.position_table[state.step]
+        row = self.position_table.index_select(0, state.step.view(1))[0]
         is_own_B1WX = _own_past(state, length)
         hidden_BWD = self._embed(ids_BW, row)
         for layer, cache in zip(self.decoder, state.layers, strict=True):

@@ -58,7 +58,7 @@ def test_cached_decoding_equals_recomputation(preset):
     relation = make_relation(batch.source_offsets, batch.source_offsets, "padded", 64)
     memory = model.encode(batch.source_ids_S, batch.source_offsets, relation)
     lengths = torch.tensor([5, 12, 7])
-    state = model.start_decoding(memory, lengths, num_beams=2, padded_length=16, room=4)
+    state = model.start_decoding(memory, lengths, num_beams=2, room=4)
     targets = batch.target_ids_T.view(3, 9)
     # Two beams that both know the target: the second from the fifth token on, when it becomes a copy of the first.
     inputs = torch.stack([targets, torch.where(torch.arange(9) < 4, 7, targets)], dim=1)
