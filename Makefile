@@ -37,7 +37,7 @@ pins:  ## constraints.txt anew, from the newest versions that fit together
 	rm -rf .venv-pins && $(PYTHON) -m venv .venv-pins
 	.venv-pins/bin/python -m pip install --quiet torch==2.13.0 hatchling editables '.[train,serve,corpora,dev]'
 	( echo '# Every version that the commands of the README install; made by: make pins'; \
-	  .venv-pins/bin/python -m pip freeze --exclude septuagint | sed 's/+cpu$$//' ) > constraints.txt
+	  .venv-pins/bin/python -m pip freeze --all --exclude pip --exclude septuagint | sed 's/+cpu$$//' ) > constraints.txt
 	rm -rf .venv-pins
 
 clean:  ## back to a fresh clone, text and runs included

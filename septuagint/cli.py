@@ -68,6 +68,8 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, max=1024, help="CPU th
 class Stopped(BaseException):
     """A signal asked the program to stop. Not an Exception: nothing on the way may swallow it."""
 
+    advice = "; run the same command again to go on"
+
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
@@ -203,6 +205,9 @@ def evaluate(
 ) -> None:
     """Score a model on known text: BLEU, chrF and TER by sacreBLEU, with 95% intervals."""
     _need_extra("serve")
+    Stopped.advice = ""  # it would begin anew
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UserError(f"--output {output}: there is no folder {output.parent}; make it first")
     from septuagint.inference.evaluation import evaluate, read_parallel, read_translations
     from septuagint.inference.evaluation_summary import print_evaluation, summarise_evaluation
     from septuagint.progress import ProgressReport
@@ -235,7 +240,7 @@ def evaluate(
 def translate(
     model: ModelArgument,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Text, one sentence a line; standard input by default.")
+        Path | None, typer.Argument(metavar="FILE", help="Text, one sentence a line; standard input by default.")
     ] = None,
     beam: BeamOption = None,
     n_best: Annotated[int, typer.Option(min=1, max=32, help="So many translations of each line, the best first.")] = 1,
@@ -251,6 +256,7 @@ def translate(
     is the mean log-probability of the translation's pieces.
     """
     _need_extra("serve")
+    Stopped.advice = ""
     from septuagint.inference.text_stream import TextStream, count_lines
     from septuagint.inference.translation_output import format_translations
     from septuagint.inference.translator import Translator
@@ -338,6 +344,9 @@ def main() -> NoReturn:
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
+    except SystemExit as leaving:  # a wrong option, or nobody reads what we write any more
+        if leaving.code:
+            _leave(int(leaving.code))
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -357,7 +366,7 @@ def main() -> NoReturn:
     except Stopped as stopped:
         from septuagint.training.signals import exit_code
 
-        _tell("\nstopped; run the same command again to go on")
+        _tell(f"\nstopped{stopped.advice}")
         _leave(exit_code(signal.Signals(stopped.number)))
     except Exception:
         traceback.print_exc()
@@ -366,9 +375,10 @@ def main() -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """A world that has lost a rank cannot be taken apart: its libraries would wait for the others."""
+    """Takes nothing apart that would wait: a world for the rank that it lost, CTranslate2 for all that it was given."""
     torch_distributed = sys.modules.get("torch.distributed")
-    if torch_distributed is None or not torch_distributed.is_initialized():
+    is_in_world = torch_distributed is not None and torch_distributed.is_initialized()
+    if not is_in_world and "ctranslate2" not in sys.modules:
         sys.exit(code)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
@@ -472,19 +482,14 @@ def _train_demo(config: "Config", path: Path, workers: int, quiet: bool) -> "Out
 
 def _open_model(path: Path, report: "ProgressReport") -> "Artifact":
     """An artifact, or that of a run folder, which is made first where there is none, or another checkpoint is best."""
-    from septuagint.inference.artifact import Artifact, is_artifact
+    from septuagint.inference.artifact import Artifact, find_best_artifact, is_artifact
 
     if is_artifact(path):
         return Artifact(path)
     if not (path / "checkpoints").is_dir():
         what = "no such folder" if not path.exists() else "neither an exported folder nor a run folder"
         raise ArtifactError(f"{path}: {what}; give one that `septuagint export` or `septuagint train` has made")
-    if is_artifact(path / "artifact") and _missing_modules("train"):
-        artifact = Artifact(path / "artifact")
-        report.warn(
-            f"{artifact.folder}: used as it is, from step {artifact.manifest.origin.step:,}; without torch nobody can "
-            "tell whether another checkpoint is the best by now"
-        )
+    if (artifact := find_best_artifact(path, report.warn)) is not None:
         return artifact
     _need_extra("train")
     from septuagint.inference.export import artifact_of_run

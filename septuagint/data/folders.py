@@ -21,6 +21,18 @@ def is_temporary(path: Path) -> bool:
 
 
 @contextlib.contextmanager
+def scratch(path: Path) -> Iterator[Path]:
+    """A folder beside `path` for the time of the block."""
+    temporary = temporary_name(path)
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def filled_aside(path: Path) -> Iterator[Path]:
     """A temporary folder that takes the name `path` when the block ends well, and is removed when it does not."""
     temporary = temporary_name(path)

@@ -13,10 +13,12 @@ from typing import Any
 _PAD, _OTHER, _SPACE, _STOP, _PLAIN_STOP, _CLOSER, _SMALL = range(7)
 _NUM_KINDS = 7
 _WINDOW = range(-2, 3)  # characters that are seen around one
+# Two characters before a stop: there must be one. Before the line there is none, of no kind.
+_IN_A_WORD = {(-2, kind): 1 for kind in (_OTHER, _STOP, _PLAIN_STOP, _CLOSER, _SMALL)}
 # A rule is met where its numbers add up to more than 0: the first, and one for each kind at each place that fits.
 _RULES: list[tuple[float, dict[tuple[int, int], int]]] = [
     # A stop, a space, then no small letter; but not after a single letter, as in "J. Smith".
-    (-1.5, {(0, _STOP): 1, (1, _SPACE): 1, (2, _SMALL): -1, (2, _PAD): -1, (-2, _SPACE): -1}),
+    (-2.5, {(0, _STOP): 1, (1, _SPACE): 1, (2, _SMALL): -1, (2, _PAD): -1, **_IN_A_WORD}),
     (-2.5, {(-1, _STOP): 1, (0, _CLOSER): 1, (1, _SPACE): 1, (2, _SMALL): -1, (2, _PAD): -1}),
     # Stops that mean nothing else need no space after them.
     (-0.5, {(0, _PLAIN_STOP): 1, (1, _CLOSER): -1, (1, _PLAIN_STOP): -1, (1, _STOP): -1}),

@@ -10,7 +10,7 @@
 has one too, with its own files. Nothing here needs torch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,10 +25,16 @@ MANIFEST = "artifact.json"
 MODEL = "model"
 SENTENCEPIECE = "sentencepiece.model"
 CARD = "README.md"
+# Where the artifact of a run's best checkpoint stands in its folder.
+OF_RUN = "artifact"
 FORMAT_VERSION = 1
 CURE = "export it again, or copy it again from where it is whole"
 
 Kind = Literal["ctranslate2", "huggingface", "argos"]
+
+
+class NewerArtifactError(ArtifactError):
+    """Made by a newer program: nothing is wrong with it."""
 
 
 class Entry(BaseModel):
@@ -107,7 +113,7 @@ class Artifact:
             if problem is not None:
                 raise ArtifactError(f"{folder / name}: {problem}; {CURE}")
         if self.manifest.normaliser != NORMALISER:
-            raise ArtifactError(
+            raise NewerArtifactError(
                 f"{folder}: its text was prepared by {self.manifest.normaliser!r}, which this program does not have; "
                 "update Septuagint"
             )
@@ -123,6 +129,24 @@ def is_artifact(folder: Path) -> bool:
     return (folder / MANIFEST).exists()
 
 
+def find_best_artifact(run: Path, warn: Callable[[str], None]) -> Artifact | None:
+    """The artifact in a run folder, if it is that of the best checkpoint; a damaged one is as good as none."""
+    folder = run / OF_RUN
+    if not is_artifact(folder):
+        return None
+    try:
+        best = read_sealed(run / "best" / "manifest.json")["files"]["model.safetensors"]["sha256"]
+        artifact = Artifact(folder)
+    except (FileNotFoundError, DamageError, KeyError, TypeError):
+        return None  # whoever exports the checkpoint will say what is wrong with it
+    except NewerArtifactError:
+        raise
+    except ArtifactError as error:
+        warn(f"{str(error).rpartition(';')[0]}; it is made anew")
+        return None
+    return artifact if artifact.manifest.origin.weights_sha256 == best else None
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest, itself verified; the files that it names are not."""
     path = folder / MANIFEST
@@ -134,7 +158,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise ArtifactError(f"{path}: {error}; {CURE}") from None
     version = body.get("version")
     if isinstance(version, int) and version > FORMAT_VERSION:
-        raise ArtifactError(
+        raise NewerArtifactError(
             f"{folder}: its format is version {version}, but this program knows versions up to {FORMAT_VERSION}; "
             "update Septuagint"
         )

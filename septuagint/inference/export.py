@@ -1,7 +1,6 @@
 """From a checkpoint to an artifact: built, compared with the checkpoint, described, sealed, and only then in place."""
 
 import contextlib
-import tempfile
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import septuagint
 from septuagint.config import ModelConfig
 from septuagint.data.dataset import EvaluationSet, open_evaluation_sets
 from septuagint.data.files import hash_bytes, hash_file, read_object
-from septuagint.data.folders import filled_aside
+from septuagint.data.folders import filled_aside, scratch
 from septuagint.data.manifest import HISTOGRAM_BIN
 from septuagint.data.manifest import Manifest as DataManifest
 from septuagint.data.manifest import read_manifest as read_data_manifest
@@ -25,14 +24,16 @@ from septuagint.errors import CheckpointError, DataError, StorageError, writing_
 from septuagint.inference.argos import argos_name, write_argos, write_metadata
 from septuagint.inference.artifact import (
     CARD,
+    MANIFEST,
     MODEL,
+    OF_RUN,
     SENTENCEPIECE,
     Artifact,
     DecodeSettings,
     Kind,
     Manifest,
     Origin,
-    is_artifact,
+    find_best_artifact,
     seal,
 )
 from septuagint.inference.beam import MAX_LENGTH, MAX_LENGTH_EXTRA, MAX_LENGTH_RATIO
@@ -108,12 +109,13 @@ def export(
     if format == "huggingface":
         check_is_m2m100(trained.model)
         quantization = "float32"
-    _check_target(target)
+    with writing_to(target):
+        _check_target(target)
     with writing_to(target), filled_aside(target) as folder:
         if format == "argos":
-            with tempfile.TemporaryDirectory(dir=folder) as temporary:
-                manifest = _build(trained, Path(temporary), "ctranslate2", quantization, license, report)
-                write_argos(Path(temporary), folder / argos_name(manifest), manifest)
+            with scratch(target.with_name("package")) as package:
+                manifest = _build(trained, package, "ctranslate2", quantization, license, report)
+                write_argos(package, folder / argos_name(manifest), manifest)
             manifest = seal(folder, manifest.model_dump(exclude={"files"}) | {"kind": "argos"})
         else:
             manifest = _build(trained, folder, format, quantization, license, report)
@@ -122,14 +124,12 @@ def export(
 
 
 def artifact_of_run(run: Path, report: ProgressReport) -> Artifact:
-    """The artifact of a run's best checkpoint, in the run folder; made where there is none yet, or another is best."""
-    folder = run / "artifact"
-    best = load_weights(run)
-    if is_artifact(folder):
-        artifact = Artifact(folder)
-        if artifact.manifest.origin.weights_sha256 == hash_file(best.path / WEIGHTS):
-            return artifact
-    report.say(f"exporting {best.path.name} of {run} into {folder}, once")
+    """The artifact of a run's best checkpoint, in its folder; made where there is none, a damaged one, or another's."""
+    artifact = find_best_artifact(run, report.warn)
+    if artifact is not None:
+        return artifact
+    folder = run / OF_RUN
+    report.say(f"exporting the best checkpoint of {run} into {folder}, once")
     export(run, folder, report=report)
     return Artifact(folder)
 
@@ -139,7 +139,8 @@ def open_trained(run: Path, *, checkpoint: str = "best", num_averaged: int | Non
     if not run.is_dir():
         raise CheckpointError(f"{run}: no such folder; give a run folder, such as runs/news")
     loaded = _choose(run, checkpoint) if num_averaged is None else _average(run, num_averaged)
-    own_run = run if loaded.path.parent == run / "checkpoints" else loaded.path.parent.parent
+    # A checkpoint's folder may be given too, or the link to the best.
+    own_run = run if loaded.path.parent == run / "checkpoints" else loaded.path.resolve().parent.parent
     try:
         config = loaded.state["config"]
         model = ModelConfig.model_validate(config["model"])
@@ -190,7 +191,8 @@ def _average(run: Path, number: int) -> Checkpoint:
     if len(paths) < number:
         raise CheckpointError(f"{run}: has {len(paths)} checkpoints, so {number} cannot be averaged")
     newest = load_weights(paths[0])
-    return Checkpoint(step=newest.step, path=newest.path, state=newest.state, weights=average_weights(paths))
+    state = {**newest.state, "validations": []}  # the mean was never validated
+    return Checkpoint(step=newest.step, path=newest.path, state=state, weights=average_weights(paths))
 
 
 def _data_folder(run: Path, recorded: Path) -> Path:
@@ -229,19 +231,25 @@ def _find_vocabulary(run: Path, data_folder: Path, data: DataManifest | None, sh
 
 
 def _check_target(target: Path) -> None:
-    """An artifact may be replaced; anything else is not ours to remove."""
-    if target.is_dir() and any(target.iterdir()) and not is_artifact(target):
-        raise StorageError(f"{target}: not empty, and not an artifact; choose another folder with --to")
+    """An artifact may be replaced, a damaged one too; anything else is not ours to remove."""
+    if target.is_dir() and any(target.iterdir()) and not _is_ours(target):
+        raise StorageError(
+            f"{target}: not empty, and not an artifact; choose another folder with --to, or move that one away"
+        )
     if target.exists() and not target.is_dir():
         raise StorageError(f"{target}: a file stands there; choose another folder with --to")
+
+
+def _is_ours(folder: Path) -> bool:
+    """Other programs may have files of that name, too."""
+    return (folder / MANIFEST).is_file() and b'"septuagint-artifact"' in (folder / MANIFEST).read_bytes()
 
 
 def _build(
     trained: Trained, folder: Path, kind: Kind, quantization: str, license: str, report: ProgressReport
 ) -> Manifest:
     """Fills a folder. Every export is compared with the checkpoint in float32, whatever it is quantised to."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        single = Path(temporary)
+    with scratch(folder.with_name("float32")) as single:
         with report.stage("converting", None, ""):
             _write_ctranslate2_folder(trained, single, "float32")
         with report.stage("comparing", None, ""):
@@ -324,7 +332,7 @@ def _describe(trained: Trained, kind: Kind, quantization: str, checks: dict[str,
         "name": trained.run.absolute().name,
         "source_language": data["source_language"],
         "target_language": data["target_language"],
-        "normaliser": NORMALISER,
+        "normaliser": NORMALISER if trained.data is None else trained.data.normaliser,
         "quantization": quantization,
         "preset": trained.model.preset,
         "num_parameters": sum(tensor.numel() for tensor in trained.checkpoint.weights.values()),

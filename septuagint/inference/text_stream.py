@@ -15,8 +15,10 @@ from pathlib import Path
 from septuagint.data.archives import read_text
 from septuagint.errors import DataError
 
-# Enough to find sentences of similar length among, and little enough to hold.
+# Enough to find sentences of similar length among, and little enough to hold. The first windows are smaller, so that
+# the first lines of a long text are seen soon.
 WINDOW_LINES = 4096
+FIRST_WINDOW_LINES = 256
 WINDOW_BYTES = 1 << 20
 _READ_BYTES = 1 << 16
 # A program that writes into our pipe has paused when it has said nothing for so long: what it said is translated.
@@ -48,7 +50,7 @@ class TextStream:
     def windows(self) -> Iterator[list[str]]:
         """Lines in windows; an empty window when standard input has nothing more for now."""
         lines: list[bytes] = []
-        num_bytes, rest, is_first = 0, bytearray(), True
+        num_bytes, rest, is_first, most_lines = 0, bytearray(), True, FIRST_WINDOW_LINES
         for chunk in _read_input() if self.path is None else read_text(self.path, hashlib.sha256()):
             if is_first and chunk:
                 _check_is_text(chunk[:_SAMPLE_BYTES], self.path)
@@ -59,9 +61,9 @@ class TextStream:
                 lines.append(bytes(rest))
                 num_bytes += len(rest)
                 rest = bytearray(line)
-                if len(lines) >= WINDOW_LINES or num_bytes >= WINDOW_BYTES:
+                if len(lines) >= most_lines or num_bytes >= WINDOW_BYTES:
                     yield self._decode(lines)
-                    lines, num_bytes = [], 0
+                    lines, num_bytes, most_lines = [], 0, min(2 * most_lines, WINDOW_LINES)
             if not chunk:
                 if lines:
                     yield self._decode(lines)

@@ -7,6 +7,7 @@ holds, its translation is one line, and a line without text has an empty one.
 
 import os
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from septuagint.inference.segmenter import Segment, join_translations, split_tex
 MAX_BEAM_SIZE = 32
 # Pieces that CTranslate2 gets at a time, padding counted in. More are hardly faster, and less evenly spread over cores.
 _BATCH_PIECES = {"cpu": 1024, "cuda": 8192}
+_POLL_SECONDS = 0.001
 # Text this much shorter than a limit of pieces cannot exceed it, as no character has more than four byte pieces.
 _MAX_PIECES_PER_CHARACTER = 4
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -111,11 +113,11 @@ class Translator:
     def submit(self, lines: Sequence[str], *, beam_size: int | None = None, num_hypotheses: int = 1) -> "Job":
         """Begins with these lines and returns at once; the job has the result."""
         beam_size = self.manifest.decode.beam_size if beam_size is None else beam_size
-        beam_size = max(beam_size, num_hypotheses)
-        if not 1 <= beam_size <= MAX_BEAM_SIZE or num_hypotheses < 1:
+        if not (1 <= beam_size <= MAX_BEAM_SIZE and 1 <= num_hypotheses <= MAX_BEAM_SIZE):
             raise UserError(
                 f"a beam of {beam_size} with {num_hypotheses} hypotheses; both must be 1 to {MAX_BEAM_SIZE}"
             )
+        beam_size = max(beam_size, num_hypotheses)
         segments = [self._split(line) for line in lines]
         pieces = self._vocabulary.encode_pieces([segment.text for parts in segments for segment in parts])
         return Job(self, segments, pieces, beam_size=beam_size, num_hypotheses=num_hypotheses)
@@ -177,12 +179,12 @@ class Job:
 
     def result(self) -> list[Translation]:
         """One translation for each line. Waits for it."""
-        found = [result.result() for result in self._under_way]
+        found = [_wait(result) for result in self._under_way]
         again = [row for row, result in enumerate(found) if self._went_too_far(row, result)]
         for length in {self._lengths[row] for row in again}:
             self._begin([row for row in again if self._lengths[row] == length])
         for row in again:
-            found[row] = self._under_way[row].result()
+            found[row] = _wait(self._under_way[row])
         results = iter(found)
         return [self._join(segments, [next(results) for _ in segments]) for segments in self._segments]
 
@@ -220,6 +222,13 @@ class Job:
         return Translation(hypotheses=tuple(hypotheses), num_pieces=sum(weights))
 
 
+def _wait(result: Any) -> Any:
+    """Python acts on no signal while it waits inside CTranslate2, which may take as long as a whole window."""
+    while not result.done():
+        time.sleep(_POLL_SECONDS)
+    return result.result()
+
+
 def _finish(job: Job, advance: Callable[[int], None]) -> Iterator[Translation]:
     translations = job.result()
     yield from translations
@@ -227,6 +236,8 @@ def _finish(job: Job, advance: Callable[[int], None]) -> Iterator[Translation]:
 
 
 def _choose_device(device: str) -> str:
+    if device not in ("auto", *_BATCH_PIECES):
+        raise UserError(f"--device {device}: must be auto, {' or '.join(_BATCH_PIECES)}")
     num_gpus = ctranslate2.get_cuda_device_count()
     if device == "cuda" and num_gpus == 0:
         raise UserError("no GPU that CTranslate2 can use; leave --device out to use the CPU")

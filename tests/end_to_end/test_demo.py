@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from septuagint.inference.artifact import read_manifest
 
-def demo(folder: Path, *options: str) -> str:
-    command = [sys.executable, "-m", "septuagint.cli", "demo", "--quiet", *options]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+def septuagint(folder: Path, verb: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", "septuagint.cli", verb, "--quiet", *arguments]
+    result = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False)
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout
 
@@ -26,17 +28,21 @@ def attempts(folder: Path) -> list[dict[str, Any]]:
 def test_the_demo_learns_its_grammar_and_a_second_run_finds_nothing_to_do(tmp_path):
     folder = tmp_path / "a folder of my own"
     folder.mkdir()
-    first = json.loads(demo(folder, "--json"))
+    first = json.loads(septuagint(folder, "demo", "--json"))
     (test,) = first["tests"]
     assert test["bleu"] >= 85
     assert test["num_lines"] == 500
     assert test["bleu_signature"].startswith("nrefs:1|case:mixed|")
     assert len(test["samples"]) == 5
     begin = time.monotonic()
-    again = json.loads(demo(folder, "--json"))
+    again = json.loads(septuagint(folder, "demo", "--json"))
     assert time.monotonic() - begin < 20
     assert again["training"]["was_finished"]
     assert again["tests"] == first["tests"]
-    assert "(nothing was left to do)" in demo(folder)
+    assert "(nothing was left to do)" in septuagint(folder, "demo")
     (attempt,) = attempts(folder)
     assert attempt["outcome"] == "max_steps"
+    assert read_manifest(folder / "runs/demo/artifact").kind == "ctranslate2"
+    translations = septuagint(folder, "translate", "runs/demo", "data/demo/test.en").splitlines()
+    assert len(translations) == 500
+    assert translations[::100] == [translation for _, _, translation in test["samples"]]

@@ -1,0 +1,314 @@
+"""How fast trained models translate, and how well: ours in torch, the artifact, CTranslate2 alone, and Hugging Face.
+
+    python benchmarks/translate.py RUN --source F --reference F [--lines 500] [--fast RUN] [--rounds 3] [--device cpu]
+
+Every engine translates the same lines with the same weights and beam 4, in a process of its own; they take turns, so
+that what else happens hits all. Target tokens are the pieces that an engine wrote, EOS included; the figures
+are medians over the rounds, and rates of one round are compared with each other.
+
+    torch            our beam search on the checkpoint (float32 on CPUs, bfloat16 on GPUs)
+    translate        the artifact through `septuagint.inference.translator`, from text to text
+    ctranslate2      CTranslate2 called directly on pre-tokenised batches, of the size that was fastest before
+    huggingface      `generate` of transformers on the Hugging Face export (networks that it has), sorted padded batches
+                     of the size that was fastest before
+
+`--fast` measures `torch` and `translate` of a second run, to compare presets.
+"""
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from septuagint.data.workers import available_cores
+from septuagint.inference.scoring import score
+from septuagint.inference.text_stream import read_lines
+from septuagint.progress import ProgressReport
+
+Translate = Callable[[Sequence[str]], tuple[list[str], int]]  # lines -> translations and target tokens
+
+_CT2_BATCHES = [
+    ("tokens", 512),
+    ("tokens", 1024),
+    ("tokens", 2048),
+    ("tokens", 4096),
+    ("examples", 32),
+    ("examples", 64),
+]
+_HF_BATCHES = {"cpu": [8, 16, 32, 64], "cuda": [64, 128, 256, 512]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """What is measured: a kind of engine on a folder."""
+
+    name: str
+    kind: str
+    folder: str
+    device: str
+    beam_size: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--reference", type=Path, required=True)
+    parser.add_argument("--lines", type=int, default=500, help="spread over the whole text")
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--fast", type=Path, help="another run, whose speed is compared")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", help="names of engines, such as torch or 'translate int8'")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    sources, references = (read_lines(path).lines for path in (arguments.source, arguments.reference))
+    rows = range(0, len(sources), max(1, len(sources) // arguments.lines))[: arguments.lines]
+    text = [sources[row] for row in rows], [references[row] for row in rows]
+    with tempfile.TemporaryDirectory() as folder:
+        engines = export_all(arguments, Path(folder))
+        if arguments.only:
+            engines = [engine for engine in engines if engine.name in arguments.only]
+        results = measure(engines, *text, arguments.rounds)
+    if arguments.json:
+        print(json.dumps(results, indent=1))
+    else:
+        print_table(results, len(rows), arguments)
+
+
+def export_all(arguments: argparse.Namespace, folder: Path) -> list[Engine]:
+    """Every form of the models that is measured. On GPUs, CTranslate2 stores half precision."""
+    # Imported here: the processes that measure other engines do without torch.
+    from septuagint.errors import ConfigError
+    from septuagint.inference.export import Format, export
+
+    report = ProgressReport(is_quiet=True)
+    has_ctranslate2 = arguments.device == "cpu" or _has_ctranslate2_gpu()
+    quantizations = ["float32", "int8"] if arguments.device == "cpu" else ["float16", "int8_float16"]
+    engines: list[Engine] = []
+
+    def add(name: str, kind: str, path: Path) -> None:
+        engines.append(
+            Engine(name=name, kind=kind, folder=str(path), device=arguments.device, beam_size=arguments.beam)
+        )
+
+    def export_to(run: Path, name: str, format: Format, quantization: str) -> Path:
+        export(run, folder / name, format=format, quantization=quantization, report=report)
+        return folder / name
+
+    add("torch", "torch", arguments.run)
+    if has_ctranslate2:
+        for quantization in quantizations:
+            path = export_to(arguments.run, quantization, "ctranslate2", quantization)
+            add(f"translate {quantization}", "translate", path)
+            add(f"ctranslate2 {quantization}", "ctranslate2", path)
+    try:
+        add("huggingface", "huggingface", export_to(arguments.run, "huggingface", "huggingface", "float32"))
+    except ConfigError as error:
+        print(f"no Hugging Face: {error}")
+    if arguments.fast is not None:
+        add("fast: torch", "torch", arguments.fast)
+        if has_ctranslate2:
+            for quantization in quantizations:
+                path = export_to(arguments.fast, f"fast-{quantization}", "ctranslate2", quantization)
+                add(f"fast: translate {quantization}", "translate", path)
+    return engines
+
+
+def _has_ctranslate2_gpu() -> bool:
+    import ctranslate2
+
+    return bool(ctranslate2.get_cuda_device_count())
+
+
+def measure(
+    engines: list[Engine], sources: list[str], references: list[str], num_rounds: int
+) -> dict[str, dict[str, Any]]:
+    """Tokens per second and seconds of each engine, the rounds of all taking turns, and the BLEU of the last."""
+    context = multiprocessing.get_context("spawn")
+    ends: dict[str, Connection] = {}
+    processes = []
+    for engine in engines:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=serve, args=(engine, sources, theirs), daemon=True)
+        process.start()
+        ends[engine.name] = ours
+        processes.append(process)
+        ours.recv()  # ready: one engine warms up at a time
+    rates: dict[str, list[float]] = {engine.name: [] for engine in engines}
+    results: dict[str, dict[str, Any]] = {}
+    for number in range(num_rounds):
+        order = engines if number % 2 == 0 else engines[::-1]
+        for engine in order:
+            ends[engine.name].send(True)
+            translations, num_tokens, seconds, choice = ends[engine.name].recv()
+            rates[engine.name].append(num_tokens / seconds)
+            results[engine.name] = {
+                "tokens_per_second": statistics.median(rates[engine.name]),
+                "rounds": rates[engine.name],
+                "tokens": num_tokens,
+                "bleu": score(translations, references, "de").bleu,
+                "choice": choice,
+            }
+    for engine, process in zip(engines, processes, strict=True):
+        ends[engine.name].send(False)
+        process.join()
+    return {engine.name: results[engine.name] for engine in engines}
+
+
+def serve(engine: Engine, sources: list[str], connection: Connection) -> None:
+    """Opens an engine, warms it up, and translates the text as often as it is asked to."""
+    openers = {"torch": open_torch, "translate": open_artifact, "ctranslate2": open_bare, "huggingface": open_hf}
+    translate, choice = openers[engine.kind](engine, sources)
+    translate(sources[:50])
+    connection.send("ready")
+    while connection.recv():
+        begin = time.perf_counter()
+        translations, num_tokens = translate(sources)
+        connection.send((translations, num_tokens, time.perf_counter() - begin, choice))
+
+
+def open_torch(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
+    import numpy as np
+    import torch
+
+    from septuagint.data.normaliser import normalise
+    from septuagint.inference.beam import translate_ids
+    from septuagint.inference.export import open_trained
+
+    torch.set_num_threads(available_cores())
+    trained = open_trained(Path(engine.folder))
+    model = trained.network().to(engine.device)
+    dtype = torch.bfloat16 if engine.device == "cuda" else torch.float32
+
+    def translate(lines: Sequence[str]) -> tuple[list[str], int]:
+        ids, lengths = trained.vocabulary.encode([normalise(line) for line in lines])
+        found = translate_ids(model, np.split(ids, np.cumsum(lengths)[:-1]), beam_size=engine.beam_size, dtype=dtype)
+        best = [hypotheses[0].ids for hypotheses in found]
+        return [trained.vocabulary.decode(ids) for ids in best], sum(len(ids) + 1 for ids in best)
+
+    return translate, str(dtype).removeprefix("torch.")
+
+
+def open_artifact(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
+    from septuagint.inference.artifact import Artifact
+    from septuagint.inference.translator import Translator
+
+    translator = Translator(Artifact(Path(engine.folder)), device=engine.device)
+
+    def translate(lines: Sequence[str]) -> tuple[list[str], int]:
+        found = list(translator.translate([lines], beam_size=engine.beam_size))
+        return [line.text for line in found], sum(line.num_pieces for line in found)
+
+    return translate, "as it chooses"
+
+
+def open_bare(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
+    """The fastest of several batch sizes and ways to spread the cores."""
+    import ctranslate2
+
+    from septuagint.data.normaliser import normalise
+    from septuagint.inference.artifact import MODEL, Artifact
+
+    artifact = Artifact(Path(engine.folder))
+    vocabulary, cores = artifact.vocabulary, available_cores()
+    pieces = vocabulary.encode_pieces([normalise(line) for line in sources])
+    limit = artifact.manifest.decode.length_limit(max(map(len, pieces)) + 1)
+    spreads = [(cores, 1), (1, cores)] if engine.device == "cpu" else [(1, 1)]
+
+    def open_with(spread: tuple[int, int], batch: tuple[str, int]) -> Callable[[list[list[str]]], list[list[str]]]:
+        translator = ctranslate2.Translator(
+            str(artifact.folder / MODEL), device=engine.device, inter_threads=spread[0], intra_threads=spread[1]
+        )
+
+        def run(tokens: list[list[str]]) -> list[list[str]]:
+            results = translator.translate_batch(
+                tokens,
+                beam_size=engine.beam_size,
+                max_batch_size=batch[1],
+                batch_type=batch[0],
+                max_decoding_length=limit,
+                max_input_length=0,
+            )
+            return [result.hypotheses[0] for result in results]
+
+        return run
+
+    choices = [(spread, batch) for spread in spreads for batch in _CT2_BATCHES]
+    spread, batch = _fastest(choices, lambda choice: open_with(*choice), pieces)
+    run = open_with(spread, batch)
+
+    def translate(lines: Sequence[str]) -> tuple[list[str], int]:
+        found = run(pieces[: len(lines)])  # cut into pieces beforehand
+        return [vocabulary.decode_pieces(part) for part in found], sum(len(part) + 1 for part in found)
+
+    return translate, f"{batch[1]} {batch[0]}, {spread[0]} x {spread[1]} threads"
+
+
+def open_hf(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
+    import torch
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    torch.set_num_threads(available_cores())
+    tokenizer = AutoTokenizer.from_pretrained(engine.folder)
+    dtype = torch.bfloat16 if engine.device == "cuda" else torch.float32
+    model = AutoModelForSeq2SeqLM.from_pretrained(engine.folder, dtype=dtype).to(engine.device).eval()
+
+    @torch.inference_mode()
+    def run(lines: Sequence[str], batch_size: int) -> tuple[list[str], int]:
+        order = sorted(range(len(lines)), key=lambda row: -len(lines[row]))
+        translations, num_tokens = [""] * len(lines), 0
+        for begin in range(0, len(order), batch_size):
+            rows = order[begin : begin + batch_size]
+            batch = tokenizer([lines[row] for row in rows], return_tensors="pt", padding=True).to(engine.device)
+            longest = batch["input_ids"].shape[1]
+            ids = model.generate(
+                **batch, num_beams=engine.beam_size, max_new_tokens=min(2 * longest + 10, 1023), max_length=None
+            )
+            num_tokens += int((ids[:, 1:] != tokenizer.pad_token_id).sum())
+            for row, line in zip(rows, tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True):
+                translations[row] = line
+        return translations, num_tokens
+
+    size = _fastest(_HF_BATCHES[engine.device], lambda size: lambda lines: run(lines, size), list(sources))
+    return lambda lines: run(lines, size), f"{size} sentences, {dtype}".replace("torch.", "")
+
+
+def _fastest(choices: list[Any], make: Callable[[Any], Callable[[list[Any]], Any]], inputs: list[Any]) -> Any:
+    """The choice that translates a part of the text in the shortest time."""
+    part = inputs[:: max(1, len(inputs) // 200)]
+    times = []
+    for choice in choices:
+        run = make(choice)
+        run(part[:20])
+        begin = time.perf_counter()
+        run(part)
+        times.append(time.perf_counter() - begin)
+    return choices[times.index(min(times))]
+
+
+def print_table(results: dict[str, dict[str, Any]], num_lines: int, arguments: argparse.Namespace) -> None:
+    print(f"{num_lines} lines, beam {arguments.beam}, {arguments.device}, medians of {arguments.rounds} rounds\n")
+    print("| engine | target tokens per second | BLEU | with |\n|---|---|---|---|")
+    for name, result in results.items():
+        print(f"| {name} | {result['tokens_per_second']:,.0f} | {result['bleu']:.2f} | {result['choice']} |")
+    print()
+    ratios = [(f"translate {kind}", f"ctranslate2 {kind}") for kind in ("float32", "int8", "float16", "int8_float16")]
+    ratios += [("translate int8", "huggingface"), ("torch", "huggingface")]
+    ratios += [(f"fast: {name}", name) for name in ("torch", "translate float32", "translate int8")]
+    for ours, theirs in ratios:
+        if ours in results and theirs in results:
+            pairs = zip(results[ours]["rounds"], results[theirs]["rounds"], strict=True)
+            found = sorted(our / their for our, their in pairs)
+            print(f"{ours} / {theirs}: {statistics.median(found):.2f} ({found[0]:.2f} to {found[-1]:.2f})")
+
+
+if __name__ == "__main__":
+    main()

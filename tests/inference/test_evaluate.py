@@ -1,0 +1,158 @@
+"""`septuagint evaluate`: scores as programs and people read them, and mistakes told before any work is done."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from septuagint.inference.export import export
+from septuagint.inference.scoring import compare, measure
+from septuagint.training.checkpoint import point_best
+from tests.inference.conftest import QUIET, copy_run, septuagint
+from tests.training.conftest import Program, toy_text
+
+SOURCES, REFERENCES = toy_text(12, seed=5)
+REFERENCES = [line.replace(" .", ".") for line in REFERENCES]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> list[str]:
+    """The options that name the text."""
+    (tmp_path / "text.en").write_text("".join(f"{line}\n" for line in SOURCES))
+    (tmp_path / "text.de").write_text("".join(f"{line}\n" for line in REFERENCES))
+    return ["--source", str(tmp_path / "text.en"), "--reference", str(tmp_path / "text.de")]
+
+
+@pytest.fixture(scope="module")
+def early_folder(run_folder, tmp_path_factory) -> Path:
+    """The same run when it knew less."""
+    target = tmp_path_factory.mktemp("early") / "artifact"
+    return export(run_folder, target, checkpoint="10", quantization="float32", report=QUIET).folder
+
+
+def evaluate(*arguments: object) -> dict:
+    result = septuagint("evaluate", *arguments, "--json", "--quiet")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def refused(*arguments: object) -> str:
+    result = septuagint("evaluate", *arguments, "--quiet")
+    assert result.returncode == 2
+    assert result.stdout == b""
+    message = result.stderr.decode()
+    assert message.splitlines()[-1].startswith("error: ")
+    assert "Traceback" not in message
+    return message
+
+
+def test_json_has_every_score_with_interval_and_signature(artifact_folder, text, tmp_path, translator):
+    found = evaluate(artifact_folder, *text, "--output", tmp_path / "out.de")
+    assert found["model"] == str(artifact_folder)
+    assert (found["lines"], found["beam_size"], found["step"], found["quantization"]) == (12, 4, 40, "float32")
+    translations = [translation.text for translation in translator.translate([SOURCES])]
+    assert (tmp_path / "out.de").read_text(encoding="utf-8") == "".join(f"{line}\n" for line in translations)
+    for metric in measure(translations, REFERENCES, "de"):
+        shown = found["metrics"][metric.name]
+        assert shown["value"] == pytest.approx(metric.value)
+        assert shown["low"] <= shown["value"] <= shown["high"]
+        assert shown["signature"] == metric.signature
+    assert found["metrics"].keys() == {"BLEU", "chrF2", "TER"}
+    assert found["comparisons"] == {}
+    assert found["target_tokens"] == sum(found.num_pieces for found in translator.translate([SOURCES]))
+    assert found["target_tokens_per_second"] == pytest.approx(found["target_tokens"] / found["seconds"])
+
+
+def test_a_beam_can_be_chosen(artifact_folder, text, tmp_path, translator):
+    assert evaluate(artifact_folder, *text, "--beam", 1, "--output", tmp_path / "out.de")["beam_size"] == 1
+    greedy = [translation.text for translation in translator.translate([SOURCES], beam_size=1)]
+    assert (tmp_path / "out.de").read_text(encoding="utf-8").splitlines() == greedy
+
+
+def test_a_baseline_is_another_model_or_its_translations(artifact_folder, early_folder, text, tmp_path):
+    by_model = evaluate(artifact_folder, *text, "--baseline", early_folder)["comparisons"]
+    evaluate(early_folder, *text, "--output", tmp_path / "early.de")
+    by_file = evaluate(artifact_folder, *text, "--baseline", tmp_path / "early.de", "--output", tmp_path / "late.de")
+    assert by_file["comparisons"] == by_model
+    late, early = ((tmp_path / f"{name}.de").read_text().splitlines() for name in ("late", "early"))
+    for comparison in compare(late, early, REFERENCES, "de"):
+        shown = by_model[comparison.name]
+        assert (shown["value"], shown["baseline"]) == (comparison.value, comparison.baseline)
+        assert shown["p_value"] == comparison.p_value
+    assert by_model["chrF2"]["is_better"]
+
+
+def test_people_are_told_in_words(artifact_folder, early_folder, text):
+    result = septuagint("evaluate", artifact_folder, *text, "--baseline", early_folder)
+    lines = result.stdout.decode().splitlines()
+    assert "en to de, modern, float32, step 40, beam 4" in lines[0]
+    assert lines[1].startswith("12 lines in ")
+    assert [line.split()[0] for line in lines[2:8:2]] == ["BLEU", "chrF2", "TER"]
+    assert all("95% interval" in line for line in lines[2:8:2])
+    assert all("against the baseline's" in line and "p = " in line for line in lines[8:11])
+    assert "translating: 12 lines" in result.stderr.decode()
+
+
+def test_a_single_line_has_no_interval(artifact_folder, tmp_path):
+    (tmp_path / "a").write_text(SOURCES[0])
+    (tmp_path / "b").write_text(REFERENCES[0])
+    result = septuagint("evaluate", artifact_folder, "--source", tmp_path / "a", "--reference", tmp_path / "b")
+    assert result.returncode == 0, result.stderr
+    assert b"1 lines in " in result.stdout
+    assert b"interval" not in result.stdout
+
+
+def test_texts_of_different_length_are_refused_before_the_model_is_even_opened(text, tmp_path):
+    (tmp_path / "text.de").write_text("".join(f"{line}\n" for line in REFERENCES[:-2]))
+    message = refused(tmp_path / "no model", *text)
+    assert f"{tmp_path / 'text.en'} has 12 lines, but {tmp_path / 'text.de'} has 10" in message
+
+
+def test_no_text_is_refused(artifact_folder, text, tmp_path):
+    for name in ("text.en", "text.de"):
+        (tmp_path / name).write_bytes(b"")
+    assert "there are no lines to evaluate on" in refused(artifact_folder, *text)
+    (tmp_path / "text.en").unlink()
+    assert "text.en: no such file" in refused(artifact_folder, *text)
+
+
+def test_a_baseline_of_another_length_is_refused(artifact_folder, text, tmp_path):
+    (tmp_path / "other.de").write_text("eins\nzwei\n")
+    message = refused(artifact_folder, *text, "--baseline", tmp_path / "other.de")
+    assert f"{tmp_path / 'other.de'} has 2 lines, but the references are 12" in message
+
+
+def test_a_baseline_that_is_not_there_is_refused(artifact_folder, text, tmp_path):
+    assert f"{tmp_path / 'nothing'}: no such folder" in refused(
+        artifact_folder, *text, "--baseline", tmp_path / "nothing"
+    )
+
+
+def test_references_that_look_tokenised_are_warned_of(artifact_folder, text, tmp_path):
+    (tmp_path / "text.de").write_text("".join(f"{line}\n" for line in toy_text(12, seed=5)[1]))
+    result = septuagint("evaluate", artifact_folder, *text, "--quiet")
+    assert result.returncode == 0
+    assert f"warning: references in {tmp_path / 'text.de'}: 12 of 12 lines look tokenised" in result.stderr.decode()
+
+
+def test_lines_that_are_not_utf_8_are_warned_of(artifact_folder, text, tmp_path):
+    (tmp_path / "text.en").write_bytes(b"\xff\n" * 12)
+    result = septuagint("evaluate", artifact_folder, *text, "--quiet")
+    assert result.returncode == 0
+    assert f"warning: {tmp_path / 'text.en'}: 12 lines are not UTF-8" in result.stderr.decode()
+
+
+def test_an_output_that_cannot_be_written_is_told(artifact_folder, text, tmp_path):
+    assert f"cannot write to {tmp_path / 'nowhere'}" in refused(
+        artifact_folder, *text, "--output", tmp_path / "nowhere" / "out.de"
+    )
+
+
+def test_a_run_folder_is_evaluated_with_its_best_checkpoint(run_folder, text, tmp_path):
+    run = copy_run(run_folder, tmp_path / "run")
+    point_best(run, 20)
+    program = Program(tmp_path, ["evaluate", str(run), *text, "--json", "--quiet"])
+    assert program.wait() == 0, program.stderr
+    found = json.loads(program.stdout)
+    assert (found["step"], found["quantization"]) == (20, "int8")
+    assert found["model"] == str(run / "artifact")
