@@ -22,8 +22,8 @@ def is_temporary(path: Path) -> bool:
 
 @contextlib.contextmanager
 def scratch(path: Path) -> Iterator[Path]:
-    """A folder beside `path` for the time of the block."""
-    temporary = temporary_name(path)
+    """A folder beside `path` for the time of the block, under a name that nothing else has."""
+    temporary = temporary_name(path.with_name(f"{path.name}.scratch"))
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:

@@ -113,7 +113,7 @@ def export(
         _check_target(target)
     with writing_to(target), filled_aside(target) as folder:
         if format == "argos":
-            with scratch(target.with_name("package")) as package:
+            with scratch(folder) as package:
                 manifest = _build(trained, package, "ctranslate2", quantization, license, report)
                 write_argos(package, folder / argos_name(manifest), manifest)
             manifest = seal(folder, manifest.model_dump(exclude={"files"}) | {"kind": "argos"})
@@ -249,7 +249,7 @@ def _build(
     trained: Trained, folder: Path, kind: Kind, quantization: str, license: str, report: ProgressReport
 ) -> Manifest:
     """Fills a folder. Every export is compared with the checkpoint in float32, whatever it is quantised to."""
-    with scratch(folder.with_name("float32")) as single:
+    with scratch(folder) as single:
         with report.stage("converting", None, ""):
             _write_ctranslate2_folder(trained, single, "float32")
         with report.stage("comparing", None, ""):

@@ -142,10 +142,9 @@ def test_lines_that_are_not_utf_8_are_warned_of(artifact_folder, text, tmp_path)
     assert f"warning: {tmp_path / 'text.en'}: 12 lines are not UTF-8" in result.stderr.decode()
 
 
-def test_an_output_that_cannot_be_written_is_told(artifact_folder, text, tmp_path):
-    assert f"cannot write to {tmp_path / 'nowhere'}" in refused(
-        artifact_folder, *text, "--output", tmp_path / "nowhere" / "out.de"
-    )
+def test_an_output_without_a_folder_is_refused_before_any_work(text, tmp_path):
+    words = refused(tmp_path / "no model either", *text, "--output", tmp_path / "nowhere" / "out.de")
+    assert f"there is no folder {tmp_path / 'nowhere'}; make it first" in words
 
 
 def test_a_run_folder_is_evaluated_with_its_best_checkpoint(run_folder, text, tmp_path):

@@ -261,12 +261,21 @@ class TestTarget:
             assert (tmp_path / kind).stat().st_mode & 0o055 == 0o055
 
 
+def test_any_name_will_do(run_folder, tmp_path):
+    """Also those that the export itself might give to what it needs on the way."""
+    for name in ("package", "float32", "scratch", "model", "mein Übersetzer"):
+        for format, kind in (("argos", "int8"), ("ctranslate2", "int8"), ("ctranslate2", "float32")):
+            export(run_folder, tmp_path / name, format=format, quantization=kind, report=QUIET)
+            Artifact(tmp_path / name)
+    assert len(names_in(tmp_path)) == 5
+
+
 class TestArtifactOfARun:
     def test_it_is_made_once(self, own_run, notes):
         first = artifact_of_run(own_run, notes)
         assert first.folder == own_run / "artifact"
         assert first.manifest.origin.step == 40
-        assert any("exporting step-00000040" in message for message in notes.messages)
+        assert any("exporting the best checkpoint" in message for message in notes.messages)
         notes.messages.clear()
         before = (first.folder / MANIFEST).stat()
         assert artifact_of_run(own_run, notes).manifest == first.manifest
@@ -277,7 +286,7 @@ class TestArtifactOfARun:
         artifact_of_run(own_run, QUIET)
         point_best(own_run, 20)
         assert artifact_of_run(own_run, notes).manifest.origin.step == 20
-        assert any("exporting step-00000020" in message for message in notes.messages)
+        assert any("exporting the best checkpoint" in message for message in notes.messages)
         point_best(own_run, "averaged")
         assert artifact_of_run(own_run, QUIET).manifest.origin.weights_sha256 == weights_of(own_run, "averaged")
 

@@ -79,12 +79,19 @@ def test_lines_are_counted_as_they_are_read_and_windows_lose_none(file, content,
     expected = content.split(b"\n")[: None if content and not content.endswith(b"\n") else -1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_stream, "WINDOW_LINES", num_lines)
+        patch.setattr(text_stream, "FIRST_WINDOW_LINES", 1)
         patch.setattr(text_stream, "WINDOW_BYTES", num_bytes)
         stream = TextStream(path=file)
         windows = list(stream.windows())
     assert [line for window in windows for line in window] == [line.decode(errors="replace") for line in expected]
     assert all(0 < len(window) <= num_lines for window in windows)
     assert count_lines(file) == len(expected) == stream.num_lines
+
+
+def test_the_first_windows_are_small_so_that_the_first_lines_come_soon(file):
+    file.write_bytes(b"x\n" * 20_000)
+    sizes = [len(window) for window in TextStream(path=file).windows()]
+    assert sizes == [256, 512, 1024, 2048, 4096, 4096, 4096, 3872]
 
 
 def test_lines_that_reach_over_many_chunks_are_put_together(file):
