@@ -486,7 +486,7 @@ def _open_model(path: Path, report: "ProgressReport") -> "Artifact":
 
     if is_artifact(path):
         return Artifact(path)
-    if not (path / "checkpoints").is_dir():
+    if not (path / "checkpoints").is_dir() and not (path / "best").is_dir():  # a mirror has the best alone
         what = "no such folder" if not path.exists() else "neither an exported folder nor a run folder"
         raise ArtifactError(f"{path}: {what}; give one that `septuagint export` or `septuagint train` has made")
     if (artifact := find_best_artifact(path, report.warn)) is not None:

@@ -123,7 +123,9 @@ def events(run: Path) -> list[Event]:
 
 def test_every_command_of_the_readme_exists_with_its_options():
     commands = [line for block in code_blocks(README) for line in block.splitlines() if line.startswith("septuagint ")]
-    assert {command.split()[1] for command in commands} == {"prepare", "config", "train"}
+    assert {command.split()[1] for command in commands} == {
+        *("prepare", "config", "train", "translate", "evaluate", "export")
+    }
     for command in commands:
         verb, *rest = command.partition("#")[0].split()[1:]
         shown = septuagint(verb, "--help")
@@ -192,6 +194,7 @@ def test_the_tree_of_the_run_folder_is_what_training_writes(run):
     listed = {indent: set() for indent in (2, 4, 6)}
     for indent, name in re.findall(r"^( {2,6})([\w./-]+)", tree, flags=re.MULTILINE):
         listed[len(indent)].add(name.rstrip("/"))
+    septuagint("translate", run, ROOT / "LICENSE", "--quiet")  # makes the artifact
     assert {name.partition("/")[0] for name in listed[2]} == {path.name for path in run.iterdir()}
     assert all((run / name).exists() for name in listed[2])
     kinds = {re.sub(r"\d+", "", path.name) for path in (run / "checkpoints").iterdir()}

@@ -86,7 +86,14 @@ def _quotas(sizes: Sequence[int], weights: Sequence[float], num_pairs: int) -> l
         rest -= limits[is_full].sum()
         is_open &= ~is_full
     ends = np.rint(np.cumsum(quotas))
-    return [int(quota) for quota in np.minimum(np.diff(ends, prepend=0), limits)]
+    whole = np.minimum(np.diff(ends, prepend=0), limits)
+    # Rounding may have given one more than a corpus has: the others take it.
+    missing = min(float(num_pairs), limits.sum()) - whole.sum()
+    for corpus in range(len(whole)):
+        more = min(missing, limits[corpus] - whole[corpus])
+        whole[corpus] += more
+        missing -= more
+    return [int(quota) for quota in whole]
 
 
 def key_of(seed: int, purpose: str) -> np.ndarray:

@@ -139,8 +139,7 @@ def open_trained(run: Path, *, checkpoint: str = "best", num_averaged: int | Non
     if not run.is_dir():
         raise CheckpointError(f"{run}: no such folder; give a run folder, such as runs/news")
     loaded = _choose(run, checkpoint) if num_averaged is None else _average(run, num_averaged)
-    # A checkpoint's folder may be given too, or the link to the best.
-    own_run = run if loaded.path.parent == run / "checkpoints" else loaded.path.resolve().parent.parent
+    own_run = _run_of(loaded.path.resolve(), run)
     try:
         config = loaded.state["config"]
         model = ModelConfig.model_validate(config["model"])
@@ -164,6 +163,12 @@ def open_trained(run: Path, *, checkpoint: str = "best", num_averaged: int | Non
         data=data,
         valid=() if data is None else _open_valid(data_folder, data),
     )
+
+
+def _run_of(checkpoint: Path, given: Path) -> Path:
+    """The run folder. A checkpoint's folder may be given instead, and a mirror has its best one directly in it."""
+    run = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
+    return given if given.resolve() == run else run
 
 
 def _choose(run: Path, name: str) -> Checkpoint:

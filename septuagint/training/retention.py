@@ -92,7 +92,7 @@ def mirror(run: Path, target: Path) -> str | None:
             return f"{target}: the mirror is the run folder itself; choose another place for training.mirror"
         if (owner := _first_attempt(target)) is not None and owner != _first_attempt(run):
             return f"{target}: holds the mirror of another run; choose another place for training.mirror"
-        files = [run / name for name in ("log.txt", "environment.json", "config.toml")]
+        files = [run / name for name in ("log.txt", "environment.json", "config.toml", "vocabulary.model")]
         for path in [*files, *sorted(run.glob("report.*")), *sorted(run.glob("events/*"))]:
             if path.is_file():
                 _copy_if_changed(path, target / path.relative_to(run))

@@ -1,6 +1,7 @@
 """An export says what its checkpoint says, describes itself, and is there whole or not at all."""
 
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -19,6 +20,7 @@ from septuagint.inference.export_summary import check_options
 from septuagint.inference.model_card import Background, write_card
 from septuagint.inference.scoring import Score
 from septuagint.training.checkpoint import checkpoint_path, load_weights, point_best
+from septuagint.training.retention import mirror
 from tests.inference.conftest import QUIET, STEPS, change_manifest, copy_run, open_translator
 from tests.training.conftest import Program
 
@@ -268,6 +270,14 @@ def test_any_name_will_do(run_folder, tmp_path):
             export(run_folder, tmp_path / name, format=format, quantization=kind, report=QUIET)
             Artifact(tmp_path / name)
     assert len(names_in(tmp_path)) == 5
+
+
+def test_the_mirror_of_a_run_can_be_exported(own_run, tmp_path):
+    assert mirror(own_run, tmp_path / "mirror") is None
+    shutil.rmtree(own_run)
+    manifest = export(tmp_path / "mirror", tmp_path / "a", report=QUIET).manifest
+    assert (manifest.origin.run, manifest.origin.step) == ("mirror", 40)
+    assert artifact_of_run(tmp_path / "mirror", QUIET).manifest.origin == manifest.origin
 
 
 class TestArtifactOfARun:

@@ -51,6 +51,7 @@ SETTINGS = {
     "training.validate_every": 4,
     "training.checkpoint_every": 3,
     "training.log_every": 2,
+    "training.beam_size": 1,
     "training.sample_every": 6,
     "training.learning_rate": 0.01,
     "training.warmup_steps": 10,

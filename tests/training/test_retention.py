@@ -204,7 +204,10 @@ def fill(run: Path, files: Iterable[str]) -> None:
         (run / name).write_text(f"content of {name}")
 
 
-RECORD = ["log.txt", "environment.json", "config.toml", "report.html", "report.json", "events/rank-0.jsonl"]
+RECORD = [
+    *("log.txt", "environment.json", "config.toml", "vocabulary.model"),
+    *("report.html", "report.json", "events/rank-0.jsonl"),
+]
 
 
 def content_of(folder: Path) -> dict[str, bytes]:

@@ -44,7 +44,15 @@ def config_path(tmp_path: Path) -> Path:
 
 
 def opened(path: Path, config_path: Path, *overrides: str) -> Any:
-    return open_run(path, load_config(config_path, overrides), config_path=config_path, overrides=overrides)
+    config = load_config(config_path, overrides)
+    return open_run(path, config, config_path=config_path, vocabulary=b"pieces", overrides=overrides)
+
+
+def test_the_vocabulary_is_kept_as_soon_as_an_attempt_begins(tmp_path, config_path):
+    with opened(tmp_path / "run", config_path) as run:
+        assert not (run.path / "vocabulary.model").exists()
+        run.adopt([], is_begun=True)
+        assert (run.path / "vocabulary.model").read_bytes() == b"pieces"
 
 
 def environment(run: Path) -> dict[str, Any]:
@@ -127,7 +135,7 @@ def test_a_second_process_is_refused_and_told_of_the_first(tmp_path, config_path
         "from septuagint.config_file import load_config\n"
         "from septuagint.training.run_folder import open_run\n"
         "path, config_path = map(Path, sys.argv[1:])\n"
-        "with open_run(path, load_config(config_path), config_path=config_path):\n"
+        "with open_run(path, load_config(config_path), config_path=config_path, vocabulary=b'pieces'):\n"
         "    print('open', flush=True); sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", code, str(path), str(config_path)]

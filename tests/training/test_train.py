@@ -19,13 +19,12 @@ import torch
 
 from septuagint.config_file import load_config
 from septuagint.data.dataset import open_dataset
+from septuagint.inference.beam import translate_ids
 from septuagint.inference.scoring import score
 from septuagint.model.transformer import Transformer
 from septuagint.progress import ProgressReport
 from septuagint.training.checkpoint import average_weights, best_path, checkpoint_path, load_weights
-from septuagint.training.evaluation import score_test_sets
 from septuagint.training.state import load_weights_into
-from septuagint.training.validation import translate_set
 
 # So little that the weights stay as they are.
 STILL = ["training.learning_rate=1e-12", "training.max_steps=1"]
@@ -39,7 +38,8 @@ class TestValidation:
         model = Transformer(config.model, dataset.vocabulary.size)
         load_weights_into(model, checkpoint.weights, "")
         (text,) = dataset.valid
-        translations = translate_set(model, text, dataset.vocabulary, torch.float32)
+        found = translate_ids(model, list(text.source), beam_size=config.training.beam_size)
+        translations = [dataset.vocabulary.decode(hypotheses[0].ids) for hypotheses in found]
         expected = dataclasses.asdict(score(translations, text.target_lines, "de"))
         assert checkpoint.state["validations"][-1]["scores"] == expected
         event = undisturbed.scores()[2]
@@ -104,10 +104,8 @@ class TestWhatIsKept:
         outcome = tiny.train("training.ema_decay=0.9", "training.average_checkpoints=0")
         assert {event["weights"] for event in tiny.scores()} == {"ema"}
         saved = load_weights(checkpoint_path(outcome.run, 12))
-        config = load_config(tiny.config_path)
         model_loss = tiny.train(f"training.init_from={saved.path}", *STILL, run="new").progress.validations[-1]
         assert model_loss.valid_loss == pytest.approx(outcome.progress.validations[-1].valid_loss, rel=1e-6)
-        assert len(score_test_sets(config, outcome.run, ProgressReport(is_quiet=True))[0].lines) == 8
 
     @pytest.mark.parametrize("ema", [[], ["training.ema_decay=0.9"]])
     def test_a_new_run_starts_from_the_weights_it_is_given(self, tiny, undisturbed, ema):
