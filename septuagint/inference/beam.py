@@ -27,7 +27,7 @@ from septuagint.model.transformer import DecodingState, Transformer
 MAX_LENGTH_RATIO = 2.0
 MAX_LENGTH_EXTRA = 10
 MAX_LENGTH = 1024
-# Source tokens that are translated side by side, the few more counted in.
+# Source tokens that are translated side by side, the few more counted in, for each of the beams: it decides the memory.
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32_768}
 # Room for so many tokens at first; doubled when it is used up.
 _FIRST_ROOM = 32
@@ -80,7 +80,7 @@ def translate_ids(
     decoder = model if dtype == torch.float32 else _in_half_precision(model, dtype)
     with torch.autocast(device.type, dtype=dtype, enabled=dtype != torch.float32):
         for rows in batches_of_similar_length(
-            [len(source) + MAX_LENGTH_EXTRA for source in sources], _BATCH_TOKENS[device.type]
+            [len(source) + MAX_LENGTH_EXTRA for source in sources], _BATCH_TOKENS[device.type] // beam_size
         ):
             search = _start(decoder, [sources[row] for row in rows], rules, dtype)
             for row, hypotheses in zip(rows, _run(decoder, search, rules), strict=True):

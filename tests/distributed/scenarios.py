@@ -63,6 +63,7 @@ microbatch_tokens = 64
 validate_every = 20
 checkpoint_every = {CHECKPOINT_EVERY}
 log_every = 1
+beam_size = 1
 sample_every = 1000
 learning_rate = 0.01
 warmup_steps = 10

@@ -76,7 +76,7 @@ def assert_same(found, expected):
 def test_batched_search_with_a_cache_equals_recomputation_one_by_one(
     monkeypatch, preset, beam_size, num_hypotheses, length_penalty
 ):
-    monkeypatch.setitem(beam._BATCH_TOKENS, "cpu", 60)
+    monkeypatch.setitem(beam._BATCH_TOKENS, "cpu", 60 * beam_size)
     model = restless_model(preset)
     rules = {"beam_size": beam_size, "num_hypotheses": num_hypotheses, "length_penalty": length_penalty}
     sources = sources_of(3, 12, 1, 7, 12, 5, 2, 9)
@@ -155,6 +155,17 @@ def test_progress_is_told_and_can_break_it_off():
 
 def test_no_sentences_are_no_work():
     assert translate_ids(small_model(), []) == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("preset", ["base", "modern"])
+def test_a_gpu_finds_what_the_cpu_finds(preset):
+    model, sources = restless_model(preset), sources_of(*range(1, 61))
+    expected = translate_ids(model, sources, beam_size=4, num_hypotheses=2)
+    model.cuda()
+    assert_same(translate_ids(model, sources, beam_size=4, num_hypotheses=2), expected)
+    in_half = translate_ids(model, sources, beam_size=4, num_hypotheses=2, dtype=torch.bfloat16)
+    assert [len(hypotheses) for hypotheses in in_half] == [2] * len(sources)
 
 
 def test_scores_are_mean_log_probabilities():
