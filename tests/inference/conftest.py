@@ -33,6 +33,15 @@ QUIET = ProgressReport(is_quiet=True)
 STEPS = (10, 20, 30, 40)
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """For small networks more threads only wait for each other: ten times as long where two tests run side by side."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def trained(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """A finished run with a checkpoint at each of STEPS and the average of them, for reading and copying only."""
