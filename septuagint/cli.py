@@ -206,8 +206,10 @@ def evaluate(
     """Score a model on known text: BLEU, chrF and TER by sacreBLEU, with 95% intervals."""
     _need_extra("serve")
     Stopped.advice = ""  # it would begin anew
-    if output is not None and not output.absolute().parent.is_dir():
-        raise UserError(f"--output {output}: there is no folder {output.parent}; make it first")
+    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
+        problem = "is a folder" if output.is_dir() else f"there is no folder {output.parent}; make it first"
+        raise UserError(f"--output {output}: {problem}")
+    from septuagint.data.files import written_aside
     from septuagint.inference.evaluation import evaluate, read_parallel, read_translations
     from septuagint.inference.evaluation_summary import print_evaluation, summarise_evaluation
     from septuagint.progress import ProgressReport
@@ -226,14 +228,14 @@ def evaluate(
         timed = _translate_all(artifact, text.sources, beam, device, threads, report, "translating")
         with report.stage("scoring", None, ""):
             result = evaluate(timed, text.references, others, artifact.manifest.target_language)
-    if output is not None:
-        with writing_to(output.parent):
-            output.write_text("".join(f"{line}\n" for line in result.translations), encoding="utf-8")
     beam_size = artifact.manifest.decode.beam_size if beam is None else beam
     if as_json:
         _print_json(summarise_evaluation(result, artifact, beam_size))
     else:
         print_evaluation(result, artifact, beam_size)
+    if output is not None:
+        with writing_to(output.parent), written_aside(output) as file:
+            file.write("".join(f"{line}\n" for line in result.translations).encode())
 
 
 @app.command()
@@ -303,6 +305,7 @@ def export(
     The result is compared with the checkpoint before it gets its name.
     """
     _need_extra("train")
+    Stopped.advice = ""
     from septuagint.inference.export import export
     from septuagint.inference.export_summary import check_options, print_export, summarise_export
     from septuagint.progress import ProgressReport
@@ -334,7 +337,7 @@ def main() -> NoReturn:
     """The entry point of the command `septuagint`."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
-    sys.stderr = sys.stderr or _nowhere()  # a shell may have closed it
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()  # a shell may have closed them
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names and sentences that a terminal cannot show
@@ -486,10 +489,10 @@ def _open_model(path: Path, report: "ProgressReport") -> "Artifact":
 
     if is_artifact(path):
         return Artifact(path)
-    if not (path / "checkpoints").is_dir() and not (path / "best").is_dir():  # a mirror has the best alone
+    if not any((path / name).is_dir() for name in ("checkpoints", "best")):  # a mirror has the best alone
         what = "no such folder" if not path.exists() else "neither an exported folder nor a run folder"
         raise ArtifactError(f"{path}: {what}; give one that `septuagint export` or `septuagint train` has made")
-    if (artifact := find_best_artifact(path, report.warn)) is not None:
+    if (artifact := find_best_artifact(path, lambda problem: None)) is not None:
         return artifact
     _need_extra("train")
     from septuagint.inference.export import artifact_of_run

@@ -46,9 +46,20 @@ def filled_aside(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def bring_back(path: Path) -> None:
+    """A folder that was set aside for a new one, where a kill came between: the old one gets its name again."""
+    aside = _aside(path)
+    if aside.exists() and not path.exists():
+        aside.rename(path)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
+
+
 def _put_in_place(temporary: Path, path: Path) -> None:
     """A folder cannot take another's name in one step: the other is set aside first, where it is still found."""
-    aside = path.with_name(f".{path.name}.old")
+    aside = _aside(path)
     if path.exists():
         shutil.rmtree(aside, ignore_errors=True)
         path.rename(aside)

@@ -126,7 +126,10 @@ class Artifact:
 
 def is_artifact(folder: Path) -> bool:
     """Whether a folder calls itself one."""
-    return (folder / MANIFEST).exists()
+    try:
+        return (folder / MANIFEST).exists()
+    except OSError as error:
+        raise ArtifactError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
 def find_best_artifact(run: Path, warn: Callable[[str], None]) -> Artifact | None:
@@ -136,7 +139,8 @@ def find_best_artifact(run: Path, warn: Callable[[str], None]) -> Artifact | Non
         return None
     try:
         best = read_sealed(run / "best" / "manifest.json")["files"]["model.safetensors"]["sha256"]
-        artifact = Artifact(folder)
+        is_best = read_manifest(folder).origin.weights_sha256 == best
+        return Artifact(folder) if is_best else None
     except (FileNotFoundError, DamageError, KeyError, TypeError):
         return None  # whoever exports the checkpoint will say what is wrong with it
     except NewerArtifactError:
@@ -144,7 +148,6 @@ def find_best_artifact(run: Path, warn: Callable[[str], None]) -> Artifact | Non
     except ArtifactError as error:
         warn(f"{str(error).rpartition(';')[0]}; it is made anew")
         return None
-    return artifact if artifact.manifest.origin.weights_sha256 == best else None
 
 
 def read_manifest(folder: Path) -> Manifest:

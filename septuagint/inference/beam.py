@@ -293,6 +293,7 @@ def _read_hypotheses(search: Search, rules: Rules) -> list[list[Hypothesis]]:
             for ids, length, score in zip(ids_NT, lengths, scores, strict=True)
             if np.isfinite(score)
         ]
+        or [Hypothesis(ids=[], score=-np.inf)]  # weights that are not finite say nothing
         for ids_NT, lengths, scores in zip(ids_BNT, lengths_BN, scores_BN, strict=True)
     ]
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import ctranslate2
 from ctranslate2.specs import common_spec, transformer_spec
 from torch import Tensor
 
@@ -123,8 +122,3 @@ def _set_norm(spec: Any, weights: Mapping[str, Tensor], name: str) -> None:
     spec.gamma = weights[f"{name}.weight"]
     if (bias := weights.get(f"{name}.bias")) is not None:
         spec.beta = bias
-
-
-def open_translator(folder: Path, **options: Any) -> ctranslate2.Translator:
-    """A CTranslate2 model, opened."""
-    return ctranslate2.Translator(str(folder), **options)

@@ -1,26 +1,28 @@
 """From a checkpoint to an artifact: built, compared with the checkpoint, described, sealed, and only then in place."""
 
 import contextlib
+import shutil
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 from pydantic import ValidationError
+from safetensors.torch import save
 
 import septuagint
 from septuagint.config import ModelConfig
 from septuagint.data.dataset import EvaluationSet, open_evaluation_sets
-from septuagint.data.files import hash_bytes, hash_file, read_object
-from septuagint.data.folders import filled_aside, scratch
+from septuagint.data.files import hash_bytes, one_at_a_time, read_object
+from septuagint.data.folders import bring_back, filled_aside, is_temporary, scratch
 from septuagint.data.manifest import HISTOGRAM_BIN
 from septuagint.data.manifest import Manifest as DataManifest
 from septuagint.data.manifest import read_manifest as read_data_manifest
 from septuagint.data.normaliser import NORMALISER
 from septuagint.data.vocabulary import Vocabulary
-from septuagint.errors import CheckpointError, DataError, StorageError, writing_to
+from septuagint.errors import ArtifactError, CheckpointError, DataError, StorageError, UserError, writing_to
 from septuagint.inference.argos import argos_name, write_argos, write_metadata
 from septuagint.inference.artifact import (
     CARD,
@@ -34,13 +36,14 @@ from septuagint.inference.artifact import (
     Manifest,
     Origin,
     find_best_artifact,
+    read_manifest,
     seal,
 )
 from septuagint.inference.beam import MAX_LENGTH, MAX_LENGTH_EXTRA, MAX_LENGTH_RATIO
 from septuagint.inference.ctranslate2_model import write_ctranslate2
 from septuagint.inference.hugging_face import check_is_m2m100, write_hugging_face
 from septuagint.inference.model_card import Background, write_card
-from septuagint.inference.parity import Parity, check_parity, sample_pairs, score_artifact
+from septuagint.inference.parity import Parity, check_hugging_face, check_parity, sample_pairs, score_artifact
 from septuagint.inference.scoring import Score
 from septuagint.model.transformer import Transformer
 from septuagint.progress import ProgressReport
@@ -52,6 +55,7 @@ from septuagint.training.checkpoint import (
     load_weights,
 )
 from septuagint.training.checkpoint_files import MODEL as WEIGHTS
+from septuagint.training.checkpoint_files import read_manifest as read_checkpoint_manifest
 from septuagint.training.run_folder import ENVIRONMENT, VOCABULARY
 from septuagint.training.state import load_weights_into
 
@@ -78,7 +82,8 @@ class Trained:
 
     run: Path
     checkpoint: Checkpoint
-    weights_sha256: str
+    name: str
+    weights_sha256: str  # as a file of tensors
     config: dict[str, Any]  # the resolved configuration, as JSON
     model: ModelConfig
     vocabulary_bytes: bytes
@@ -105,13 +110,30 @@ def export(
     report: ProgressReport,
 ) -> Exported:
     """Makes a folder of a run's best checkpoint, of the one that is named, or of the average of the last ones."""
+    if num_averaged is not None and checkpoint != "best":
+        raise UserError(f"either the mean of {num_averaged} checkpoints or {checkpoint!r}; give one of them")
     trained = open_trained(run, checkpoint=checkpoint, num_averaged=num_averaged)
     if format == "huggingface":
         check_is_m2m100(trained.model)
         quantization = "float32"
+    place = target.resolve()
+    if place == Path.cwd():
+        raise UserError(f"{target}: the current folder cannot be replaced; give the name of a new one")
     with writing_to(target):
-        _check_target(target)
-    with writing_to(target), filled_aside(target) as folder:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with one_at_a_time(place.parent):
+            exported = _export(trained, place, format, quantization, license, report)
+    return replace(exported, folder=target)
+
+
+def _export(
+    trained: Trained, target: Path, format: Format, quantization: str, license: str, report: ProgressReport
+) -> Exported:
+    """For who is alone with the target."""
+    bring_back(target)
+    _check_target(target)
+    _remove_leftovers(target)
+    with filled_aside(target) as folder:
         if format == "argos":
             with scratch(folder) as package:
                 manifest = _build(trained, package, "ctranslate2", quantization, license, report)
@@ -125,13 +147,21 @@ def export(
 
 def artifact_of_run(run: Path, report: ProgressReport) -> Artifact:
     """The artifact of a run's best checkpoint, in its folder; made where there is none, a damaged one, or another's."""
-    artifact = find_best_artifact(run, report.warn)
-    if artifact is not None:
-        return artifact
     folder = run / OF_RUN
-    report.say(f"exporting the best checkpoint of {run} into {folder}, once")
-    export(run, folder, report=report)
-    return Artifact(folder)
+    with writing_to(folder), one_at_a_time(run):
+        artifact = find_best_artifact(run, report.warn)
+        if artifact is None:
+            report.say(f"exporting the best checkpoint of {run} into {folder}")
+            _export(open_trained(run), folder, "ctranslate2", DEFAULT_QUANTIZATION, "unknown", report)
+            artifact = Artifact(folder)
+    return artifact
+
+
+def _remove_leftovers(target: Path) -> None:
+    """What exports of this name left that were killed."""
+    for path in target.parent.glob(".*.tmp"):
+        if is_temporary(path) and path.name.lstrip(".").startswith(f"{target.name}."):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def open_trained(run: Path, *, checkpoint: str = "best", num_averaged: int | None = None) -> Trained:
@@ -151,11 +181,15 @@ def open_trained(run: Path, *, checkpoint: str = "best", num_averaged: int | Non
         ) from None
     data = _read_data(data_folder, sha256)
     vocabulary_bytes = _find_vocabulary(own_run, data_folder, data, sha256)
-    weights_file = loaded.path / WEIGHTS
+    if num_averaged is None:
+        name, weights_sha256 = loaded.path.name, read_checkpoint_manifest(loaded.path).files[WEIGHTS].sha256
+    else:
+        name, weights_sha256 = f"the mean of the last {num_averaged} checkpoints", hash_bytes(save(loaded.weights))
     return Trained(
         run=own_run,
         checkpoint=loaded,
-        weights_sha256=hash_file(weights_file) if num_averaged is None else f"average of {num_averaged}",
+        name=name,
+        weights_sha256=weights_sha256,
         config=config,
         model=model,
         vocabulary_bytes=vocabulary_bytes,
@@ -175,8 +209,6 @@ def _choose(run: Path, name: str) -> Checkpoint:
     """`best`, `averaged`, `newest`, a step's number, or a folder's name."""
     if name == "best":
         return load_weights(run)
-    if name == "averaged":
-        return load_weights(checkpoint_path(run, "averaged"))
     found = find_checkpoints(run)
     if name == "newest" and found:
         return load_weights(found[0][1])
@@ -219,7 +251,7 @@ def _read_data(folder: Path, vocabulary_sha256: str) -> DataManifest | None:
 def _open_valid(folder: Path, manifest: DataManifest) -> Sequence[EvaluationSet]:
     try:
         return open_evaluation_sets(folder, manifest, manifest.valid)
-    except (DataError, OSError):
+    except (DataError, OSError, ValueError):
         return ()
 
 
@@ -227,8 +259,9 @@ def _find_vocabulary(run: Path, data_folder: Path, data: DataManifest | None, sh
     """The vocabulary that the weights were trained with: a copy in the run folder, or that of the data folder."""
     paths = [run / VOCABULARY] + ([] if data is None else [data_folder / data.vocabulary.file.path])
     for path in paths:
-        if path.is_file() and hash_bytes(content := path.read_bytes()) == sha256:
-            return content
+        with contextlib.suppress(OSError):
+            if hash_bytes(content := path.read_bytes()) == sha256:
+                return content
     raise CheckpointError(
         f"{run}: its vocabulary is not there, or another: neither {run / VOCABULARY} nor the data folder {data_folder} "
         f"has the one with SHA-256 {sha256[:8]}…; put back one of them"
@@ -241,8 +274,22 @@ def _check_target(target: Path) -> None:
         raise StorageError(
             f"{target}: not empty, and not an artifact; choose another folder with --to, or move that one away"
         )
+    if foreign := _foreign_entries(target):
+        raise StorageError(
+            f"{target}: an artifact, but with files of others in it ({foreign[0]}); choose another folder with --to, "
+            "or move them away"
+        )
     if target.exists() and not target.is_dir():
         raise StorageError(f"{target}: a file stands there; choose another folder with --to")
+
+
+def _foreign_entries(folder: Path) -> list[str]:
+    """What lies beside an artifact's own files; nothing is known of a damaged one."""
+    try:
+        own = {name.partition("/")[0] for name in read_manifest(folder).files} | {MANIFEST}
+    except ArtifactError:
+        return []
+    return sorted(path.name for path in folder.iterdir() if path.name not in own)
 
 
 def _is_ours(folder: Path) -> bool:
@@ -258,14 +305,19 @@ def _build(
         with report.stage("converting", None, ""):
             _write_ctranslate2_folder(trained, single, "float32")
         with report.stage("comparing", None, ""):
-            parity = check_parity(
-                trained.network(), single / MODEL, trained.vocabulary, sample_pairs(trained.vocabulary, _pairs(trained))
-            )
+            network, pairs = trained.network(), sample_pairs(trained.vocabulary, _pairs(trained))
+            parity = check_parity(network, single / MODEL, trained.vocabulary, pairs)
         checks = {"max_difference": parity.difference, "num_pieces": parity.num_pieces}
         if kind == "huggingface":
             _write_hugging_face_folder(trained, folder)
+            with report.stage("comparing", None, ""):
+                theirs = check_hugging_face(network, folder, pairs)
+            if theirs is None:
+                report.warn("transformers is not installed: not the folder was compared, but a CTranslate2 model")
+            else:
+                checks = {"max_difference": theirs.difference, "num_pieces": theirs.num_pieces}
         elif quantization == "float32":
-            for path in single.iterdir():  # not the folder itself: nobody else may read a temporary one
+            for path in single.iterdir():
                 path.rename(folder / path.name)
         else:
             _write_ctranslate2_folder(trained, folder, quantization)
@@ -345,7 +397,7 @@ def _describe(trained: Trained, kind: Kind, quantization: str, checks: dict[str,
         "decode": _decode_settings(trained),
         "origin": Origin(
             run=trained.run.absolute().name,
-            checkpoint=trained.checkpoint.path.name,
+            checkpoint=trained.name,
             step=trained.checkpoint.step,
             weights_sha256=trained.weights_sha256,
             septuagint_version=septuagint.__version__,

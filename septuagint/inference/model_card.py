@@ -129,8 +129,8 @@ def _scores(manifest: Manifest, background: Background) -> list[str]:
     else:
         found = background.score
         lines += [
-            f"On validation text ({', '.join(background.valid_sets)}, {found.num_lines:,} lines), which also chose the "
-            "checkpoint:",
+            f"On validation text ({', '.join(background.valid_sets)}, {found.num_lines:,} lines), as training measured "
+            "it:",
             "",
             f"- BLEU {found.bleu:.2f} (`{found.bleu_signature}`)",
             f"- chrF {found.chrf:.2f} (`{found.chrf_signature}`)",

@@ -1,8 +1,11 @@
 """Whether an export says what its checkpoint says: by log-probabilities in single precision, by BLEU when quantised."""
 
+import importlib
+import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import ctranslate2
 import numpy as np
@@ -57,10 +60,38 @@ def check_parity(
     names = vocabulary.pieces
     sides = [[[names[i] for i in pair[side][:-1]] for pair in pairs] for side in (0, 1)]
     found = [result.log_probs for result in engine.score_batch(*sides, max_input_length=0)]
-    difference, num_pieces = 0.0, 0
-    for ours, theirs in zip(token_log_probs(model, pairs), found, strict=True):
-        difference = max(difference, float(np.abs(ours - np.array(theirs)).max()))
-        num_pieces += len(ours)
+    return _compare(token_log_probs(model, pairs), [np.array(log_probs) for log_probs in found])
+
+
+def check_hugging_face(
+    model: Transformer, folder: Path, pairs: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> Parity | None:
+    """The same for a Hugging Face folder, in one padded batch; None where `transformers` is not installed."""
+    if importlib.util.find_spec("transformers") is None:
+        return None
+    transformers: Any = importlib.import_module("transformers")
+    transformers.utils.logging.disable_progress_bar()
+    theirs = transformers.M2M100ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    source_BS, target_BT = (_pad([pair[side] for pair in pairs]) for side in (0, 1))
+    with torch.inference_mode():
+        logits_BTV = theirs(
+            input_ids=source_BS,
+            attention_mask=(source_BS != PAD).long(),
+            decoder_input_ids=_pad([np.roll(target, 1) for _, target in pairs]),
+        ).logits
+        log_probs_BT = logits_BTV.log_softmax(-1).gather(2, target_BT[..., None])[..., 0].numpy()
+    found = [log_probs_BT[row, : len(target)] for row, (_, target) in enumerate(pairs)]
+    return _compare(token_log_probs(model, pairs), found)
+
+
+def _pad(sentences: Sequence[np.ndarray]) -> torch.Tensor:
+    tensors = [torch.from_numpy(sentence.astype(np.int64)) for sentence in sentences]
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=PAD)
+
+
+def _compare(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> Parity:
+    difference = float(np.abs(np.concatenate(ours) - np.concatenate(theirs)).max())  # not a number if one is not
+    num_pieces = sum(map(len, ours))
     if not difference <= MAX_DIFFERENCE:
         raise ParityError(
             f"the exported model does not say what the checkpoint says: log-probabilities differ by up to "
@@ -98,6 +129,6 @@ def score_artifact(
     artifact: Artifact, sources: Sequence[str], references: Sequence[str], advance: Callable[[int], None]
 ) -> Score:
     """BLEU and chrF of an artifact's translations."""
-    with Translator(artifact) as translator:
+    with Translator(artifact, device="cpu") as translator:
         translations = [found.text for found in translator.translate([sources], advance=advance)]
     return score(translations, references, artifact.manifest.target_language)

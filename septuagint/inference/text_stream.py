@@ -43,7 +43,6 @@ class TextStream:
     """Where text comes from: a file, or standard input for None. Counts what it reads."""
 
     path: Path | None
-    num_lines: int = field(default=0, init=False)
     num_damaged: int = field(default=0, init=False)
     """Lines that were not UTF-8."""
 
@@ -75,7 +74,6 @@ class TextStream:
             yield self._decode(lines)
 
     def _decode(self, lines: list[bytes]) -> list[str]:
-        self.num_lines += len(lines)
         decoded = []
         for line in lines:
             try:
@@ -128,5 +126,5 @@ def _check_is_text(sample: bytes, path: Path | None) -> None:
     if len(sample) >= _FEWEST_BYTES and num_control > _MAX_CONTROL_SHARE * len(sample):
         raise DataError(
             f"{name}: not text: {num_control:,} of its first {len(sample):,} bytes are control characters; "
-            "text is UTF-8, one sentence a line, plain or compressed"
+            "text is UTF-8, one sentence a line"
         )

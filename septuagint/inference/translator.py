@@ -5,7 +5,6 @@ are joined again. Sentences of similar length are translated side by side by CTr
 holds, its translation is one line, and a line without text has an empty one.
 """
 
-import os
 import re
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from typing import Any
 import ctranslate2
 
 from septuagint.data.normaliser import normalise
+from septuagint.data.workers import available_cores
 from septuagint.errors import ArtifactError, UserError
 from septuagint.inference.artifact import MODEL, Artifact
 from septuagint.inference.length_batches import batches_of_similar_length
@@ -57,10 +57,8 @@ _EMPTY = Hypothesis(text="", score=0.0)
 class Translator:
     """Opens an artifact for use in a `with` block, which gives its memory back at the end."""
 
-    def __init__(
-        self, artifact: Artifact, *, device: str = "auto", num_threads: int | None = None, is_bulk: bool = True
-    ) -> None:
-        """With `is_bulk`, each core translates a batch of its own; else all cores share one, which answers sooner."""
+    def __init__(self, artifact: Artifact, *, device: str = "auto", num_threads: int | None = None) -> None:
+        """Each core translates batches of its own. `auto` is a GPU, if there is one that CTranslate2 can use."""
         self.manifest = artifact.manifest
         if self.manifest.kind != "ctranslate2":
             raise ArtifactError(
@@ -69,16 +67,18 @@ class Translator:
             )
         self._vocabulary = artifact.vocabulary
         self.device = _choose_device(device)
-        num_threads = num_threads or len(os.sched_getaffinity(0))
-        threads = (num_threads, 1) if is_bulk and self.device == "cpu" else (1, num_threads)
+        num_threads = num_threads or available_cores()
+        if self.device == "cuda":
+            try:
+                self._engine = _open(artifact, "cuda", 1)
+                self._engine.translate_batch([["</s>"]])  # what is missing, its libraries or memory, is missed here
+                return
+            except RuntimeError as error:
+                if device == "cuda":
+                    raise UserError(f"CTranslate2 cannot use the GPU ({error}); leave --device out") from None
+                self.device = "cpu"
         try:
-            self._engine = ctranslate2.Translator(
-                str(artifact.folder / MODEL),
-                device=self.device,
-                inter_threads=threads[0],
-                intra_threads=threads[1],
-                max_queued_batches=-1,
-            )
+            self._engine = _open(artifact, "cpu", num_threads)
         except RuntimeError as error:
             raise ArtifactError(f"{artifact.folder / MODEL}: CTranslate2 cannot load it ({error})") from None
 
@@ -233,6 +233,12 @@ def _finish(job: Job, advance: Callable[[int], None]) -> Iterator[Translation]:
     translations = job.result()
     yield from translations
     advance(len(translations))
+
+
+def _open(artifact: Artifact, device: str, num_threads: int) -> ctranslate2.Translator:
+    return ctranslate2.Translator(
+        str(artifact.folder / MODEL), device=device, inter_threads=num_threads, intra_threads=1, max_queued_batches=-1
+    )
 
 
 def _choose_device(device: str) -> str:

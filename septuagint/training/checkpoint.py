@@ -209,7 +209,10 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def remove_leftovers(run: Path) -> None:
-    """Clears up after a process that was killed. For the holder of the run's lock: nobody else is writing."""
+    """Clears up after a process that was killed. For the holder of the run's lock: nobody else is training.
+
+    Somebody may be making the run's artifact: what belongs to that is left alone.
+    """
     for aside in list(run.glob("checkpoints/.*.old")):
         real = aside.with_name(aside.name.removeprefix(".").removesuffix(".old"))
         if real.exists():
@@ -217,6 +220,8 @@ def remove_leftovers(run: Path) -> None:
         else:
             aside.rename(real)
     for path in [*run.glob(".*.tmp"), *run.glob("checkpoints/.*.tmp"), *run.glob("checkpoints/*/.*.tmp")]:
+        if "artifact" in path.name:
+            continue
         if is_temporary(path) and path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         elif is_temporary(path):

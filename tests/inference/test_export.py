@@ -1,6 +1,7 @@
 """An export says what its checkpoint says, describes itself, and is there whole or not at all."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,13 @@ from septuagint.inference.export import artifact_of_run, export, open_trained
 from septuagint.inference.export_summary import check_options
 from septuagint.inference.model_card import Background, write_card
 from septuagint.inference.scoring import Score
-from septuagint.training.checkpoint import checkpoint_path, load_weights, point_best
+from septuagint.training.checkpoint import (
+    checkpoint_path,
+    load_weights,
+    point_best,
+    remove_leftovers,
+    write_weights,
+)
 from septuagint.training.retention import mirror
 from tests.inference.conftest import QUIET, STEPS, change_manifest, copy_run, open_translator
 from tests.training.conftest import Program
@@ -80,7 +87,8 @@ class TestWhichCheckpoint:
         for name, tensor in trained.checkpoint.weights.items():
             assert torch.allclose(tensor, (last[0][name] + last[1][name]) / 2, atol=1e-7), name
         exported = export(run_folder, tmp_path / "a", num_averaged=2, quantization="float32", report=QUIET)
-        assert exported.manifest.origin.weights_sha256 == "average of 2"
+        assert exported.manifest.origin.checkpoint == "the mean of the last 2 checkpoints"
+        assert exported.manifest.origin.weights_sha256 not in {weights_of(run_folder, step) for step in STEPS}
         with pytest.raises(CheckpointError, match="has 4 checkpoints, so 5 cannot be averaged"):
             open_trained(run_folder, num_averaged=5)
 
@@ -270,6 +278,73 @@ def test_any_name_will_do(run_folder, tmp_path):
             export(run_folder, tmp_path / name, format=format, quantization=kind, report=QUIET)
             Artifact(tmp_path / name)
     assert len(names_in(tmp_path)) == 5
+
+
+def test_many_who_want_the_artifact_of_a_run_at_once_get_one(own_run, tmp_path):
+    programs = [Program(tmp_path, ["translate", str(own_run), __file__, "--quiet"]) for _ in range(4)]
+    assert [program.wait() for program in programs] == [0] * 4, [program.stderr for program in programs]
+    assert len({program.stdout for program in programs}) == 1
+    assert [name for name in names_in(own_run) if name.startswith(".")] == []
+
+
+def test_training_leaves_an_export_that_is_under_way_alone(own_run):
+    under_way, dead = own_run / f".artifact.{os.getpid()}.tmp", own_run / ".best.1.tmp"
+    for folder in (under_way, dead):
+        folder.mkdir()
+    remove_leftovers(own_run)
+    assert (under_way.exists(), dead.exists()) == (True, False)
+    artifact_of_run(own_run, QUIET)  # it was dead after all
+    assert not under_way.exists()
+
+
+def test_an_export_with_files_of_others_in_it_is_left_alone(run_folder, tmp_path):
+    target = export(run_folder, tmp_path / "a", quantization="float32", report=QUIET).folder
+    (target / ".git").mkdir()
+    with pytest.raises(StorageError, match=r"files of others in it \(\.git\)"):
+        export(run_folder, target, report=QUIET)
+    assert Artifact(target).manifest.quantization == "float32"
+
+
+def test_what_a_killed_export_had_set_aside_gets_its_name_again(run_folder, tmp_path, monkeypatch):
+    target = export(run_folder, tmp_path / "a", quantization="float32", report=QUIET).folder
+    target.rename(tmp_path / ".a.old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(export_module, "write_ctranslate2", fail)
+    with pytest.raises(KeyboardInterrupt):
+        export(run_folder, target, report=QUIET)
+    assert Artifact(target).manifest.quantization == "float32"
+
+
+def test_the_current_folder_is_not_replaced(run_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="give the name of a new one"):
+        export(run_folder, Path(), report=QUIET)
+
+
+def test_a_link_to_an_artifact_stays_a_link(run_folder, tmp_path):
+    export(run_folder, tmp_path / "a", quantization="float32", report=QUIET)
+    (tmp_path / "b").symlink_to("a")
+    for _ in range(2):
+        export(run_folder, tmp_path / "b", report=QUIET)
+    assert (tmp_path / "b").is_symlink()
+    assert Artifact(tmp_path / "a").manifest.quantization == "int8"
+
+
+def test_one_choice_of_weights_is_enough(run_folder, tmp_path):
+    with pytest.raises(UserError, match="give one of them"):
+        export(run_folder, tmp_path / "a", checkpoint="20", num_averaged=2, report=QUIET)
+
+
+def test_weights_that_are_not_numbers_are_not_exported(own_run, tmp_path):
+    trained = open_trained(own_run)
+    weights = {name: torch.full_like(tensor, torch.nan) for name, tensor in trained.checkpoint.weights.items()}
+    write_weights(checkpoint_path(own_run, "averaged"), 40, weights, trained.checkpoint.state)
+    with pytest.raises(ParityError, match="differ by up to nan"):
+        export(own_run, tmp_path / "a", checkpoint="averaged", report=QUIET)
+    assert not (tmp_path / "a").exists()
 
 
 def test_the_mirror_of_a_run_can_be_exported(own_run, tmp_path):

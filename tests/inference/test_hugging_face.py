@@ -21,8 +21,9 @@ from septuagint.config import ModelConfig, VocabularyConfig
 from septuagint.data.demo.corpus import generate_pairs
 from septuagint.data.normaliser import INVISIBLE, normalise
 from septuagint.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, train_vocabulary
-from septuagint.errors import ConfigError, DataError
+from septuagint.errors import ConfigError, DataError, ParityError
 from septuagint.inference.hugging_face import check_is_m2m100, write_hugging_face
+from septuagint.inference.parity import check_hugging_face
 from septuagint.model.attention import make_layout
 from septuagint.model.transformer import Transformer
 from tests.data.conftest import invented_text
@@ -321,3 +322,17 @@ def test_foreign_vocabularies_are_refused(tmp_path):
         )
         with pytest.raises(DataError, match="identity normalisation"):
             write(tmp_path / f"folder{number}", prefix.with_suffix(".model").read_bytes())
+
+
+def test_a_folder_that_says_something_else_is_found_out(tmp_path):
+    folder = tmp_path / "folder"
+    model = write(folder, vocabulary_of("unigram"))
+    pairs = random_pairs([(5, 7), (9, 3), (1, 1)])
+    found = check_hugging_face(model, folder, pairs)
+    assert found is not None
+    assert found.difference < 1e-5
+    assert found.num_pieces == 11
+    with torch.no_grad():
+        model.decoder_norm.bias[3] += 0.01
+    with pytest.raises(ParityError, match="does not say what the checkpoint says"):
+        check_hugging_face(model, folder, pairs)

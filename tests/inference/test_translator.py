@@ -280,8 +280,6 @@ class TestCompany:
     def test_threads_change_nothing(self, artifact_folder, translator):
         with open_translator(artifact_folder, num_threads=2) as bulk:
             assert texts(bulk, LINES) == texts(translator, LINES)
-        with open_translator(artifact_folder, num_threads=2, is_bulk=False) as quick:
-            assert texts(quick, LINES) == texts(translator, LINES)
 
 
 @pytest.mark.parametrize("kind", ["huggingface", "argos"])
