@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", help="names of engines, such as torch or 'translate int8'")
+    parser.add_argument("--huggingface", type=Path, help="a Hugging Face export of RUN that is already there")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     sources, references = (read_lines(path).lines for path in (arguments.source, arguments.reference))
@@ -110,7 +111,8 @@ def export_all(arguments: argparse.Namespace, folder: Path) -> list[Engine]:
             add(f"translate {quantization}", "translate", path)
             add(f"ctranslate2 {quantization}", "ctranslate2", path)
     try:
-        add("huggingface", "huggingface", export_to(arguments.run, "huggingface", "huggingface", "float32"))
+        path = arguments.huggingface or export_to(arguments.run, "huggingface", "huggingface", "float32")
+        add("huggingface", "huggingface", path)
     except ConfigError as error:
         print(f"no Hugging Face: {error}")
     if arguments.fast is not None:
@@ -139,9 +141,13 @@ def measure(
         ours, theirs = context.Pipe()
         process = context.Process(target=serve, args=(engine, sources, theirs), daemon=True)
         process.start()
+        theirs.close()
         ends[engine.name] = ours
         processes.append(process)
-        ours.recv()  # ready: one engine warms up at a time
+        try:
+            ours.recv()  # ready: one engine warms up at a time
+        except EOFError:
+            raise SystemExit(f"{engine.name} could not be measured; see above") from None
     rates: dict[str, list[float]] = {engine.name: [] for engine in engines}
     results: dict[str, dict[str, Any]] = {}
     for number in range(num_rounds):
@@ -167,7 +173,8 @@ def serve(engine: Engine, sources: list[str], connection: Connection) -> None:
     """Opens an engine, warms it up, and translates the text as often as it is asked to."""
     openers = {"torch": open_torch, "translate": open_artifact, "ctranslate2": open_bare, "huggingface": open_hf}
     translate, choice = openers[engine.kind](engine, sources)
-    translate(sources[:50])
+    # What is compiled is compiled for as much text as there is.
+    translate(sources if engine.device == "cuda" and engine.kind == "torch" else sources[:50])
     connection.send("ready")
     while connection.recv():
         begin = time.perf_counter()
@@ -242,7 +249,7 @@ def open_bare(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
         return run
 
     choices = [(spread, batch) for spread in spreads for batch in _CT2_BATCHES]
-    spread, batch = _fastest(choices, lambda choice: open_with(*choice), pieces)
+    spread, batch = _fastest(choices, lambda choice: open_with(*choice), pieces, num_inputs=64)
     run = open_with(spread, batch)
 
     def translate(lines: Sequence[str]) -> tuple[list[str], int]:
@@ -277,13 +284,16 @@ def open_hf(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
                 translations[row] = line
         return translations, num_tokens
 
-    size = _fastest(_HF_BATCHES[engine.device], lambda size: lambda lines: run(lines, size), list(sources))
+    sizes = _HF_BATCHES[engine.device]
+    size = _fastest(sizes, lambda size: lambda lines: run(lines, size), list(sources), num_inputs=max(sizes))
     return lambda lines: run(lines, size), f"{size} sentences, {dtype}".replace("torch.", "")
 
 
-def _fastest(choices: list[Any], make: Callable[[Any], Callable[[list[Any]], Any]], inputs: list[Any]) -> Any:
+def _fastest(
+    choices: list[Any], make: Callable[[Any], Callable[[list[Any]], Any]], inputs: list[Any], *, num_inputs: int
+) -> Any:
     """The choice that translates a part of the text in the shortest time."""
-    part = inputs[:: max(1, len(inputs) // 64)]
+    part = inputs[:: max(1, len(inputs) // num_inputs)]
     times = []
     for choice in choices:
         run = make(choice)

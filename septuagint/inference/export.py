@@ -39,12 +39,12 @@ from septuagint.inference.artifact import (
     read_manifest,
     seal,
 )
-from septuagint.inference.beam import MAX_LENGTH, MAX_LENGTH_EXTRA, MAX_LENGTH_RATIO
 from septuagint.inference.ctranslate2_model import write_ctranslate2
 from septuagint.inference.hugging_face import check_is_m2m100, write_hugging_face
 from septuagint.inference.model_card import Background, write_card
 from septuagint.inference.parity import Parity, check_hugging_face, check_parity, sample_pairs, score_artifact
 from septuagint.inference.scoring import Score
+from septuagint.inference.search import MAX_LENGTH, MAX_LENGTH_EXTRA, MAX_LENGTH_RATIO
 from septuagint.model.transformer import Transformer
 from septuagint.progress import ProgressReport
 from septuagint.training.checkpoint import (

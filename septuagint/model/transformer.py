@@ -7,15 +7,19 @@ T target tokens, S source tokens, D width, H heads, B sentences, W beams of a se
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from septuagint.batch import PackedBatch
 from septuagint.config import ModelConfig
-from septuagint.model.attention import Layout, Relation, packed_attention
+from septuagint.model.attention import Layout, Relation, choose_backend, make_relation, packed_attention
 from septuagint.model.dropout import Dropout
 
 # Sinusoids are counted as Hugging Face's M2M100 counts them with pad = 1: the first token is at position 2.
@@ -24,6 +28,16 @@ NORM_EPSILON = 1e-5
 ROTARY_BASE = 10_000.0
 # Positions that are computed ahead; longer texts make the tables grow.
 _NUM_POSITIONS = 512
+
+
+class DecoderMemory(Protocol):
+    """What a decoder layer looks back at while it reads one more token of each beam."""
+
+    def attend_to_past(self, query_BWHK: Tensor, key_BWHK: Tensor, value_BWHK: Tensor) -> Tensor:
+        """What each beam's own tokens say (B, W, D), this one included; keys and values are remembered."""
+
+    def attend_to_source(self, query_BWHK: Tensor) -> Tensor:
+        """What the source says (B, W, D)."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -66,8 +80,7 @@ class DecodingState:
 
     def follow(self, parents_BW: Tensor) -> None:
         """After a step: each beam goes on from this one of its sentence's beams. In place."""
-        own_BWT = torch.where(_steps(self) == self.step - 1, _beams(self)[:, None], self.ancestors_BWT)
-        self.ancestors_BWT.copy_(own_BWT.gather(1, parents_BW[..., None].expand_as(own_BWT)))
+        follow_parents(self.ancestors_BWT, (self.step - 1).expand(len(parents_BW)), parents_BW)
 
     def grow(self, room: int) -> None:
         """Makes room for more tokens."""
@@ -76,6 +89,38 @@ class DecodingState:
             cache.keys_BHTWK = F.pad(cache.keys_BHTWK, (0, 0, 0, 0, 0, more))
             cache.values_BHTWK = F.pad(cache.values_BHTWK, (0, 0, 0, 0, 0, more))
         self.ancestors_BWT = F.pad(self.ancestors_BWT, (0, more))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CachedMemory:
+    """A layer's cache at one step, looked at by torch's own attention. All sentences are at the same step."""
+
+    cache: LayerCache
+    state: DecodingState
+    is_own_B1WX: Tensor
+
+    def attend_to_past(self, query_BWHK: Tensor, key_BWHK: Tensor, value_BWHK: Tensor) -> Tensor:
+        cache, place = self.cache, self.state.step.view(1)
+        cache.keys_BHTWK.index_copy_(2, place, key_BWHK.transpose(1, 2).unsqueeze(2))
+        cache.values_BHTWK.index_copy_(2, place, value_BWHK.transpose(1, 2).unsqueeze(2))
+        length = self.is_own_B1WX.shape[-1] // query_BWHK.shape[1]
+        attended_BHWK = F.scaled_dot_product_attention(
+            query_BWHK.transpose(1, 2),
+            cache.keys_BHTWK[:, :, :length].flatten(2, 3),
+            cache.values_BHTWK[:, :, :length].flatten(2, 3),
+            attn_mask=self.is_own_B1WX,
+        )
+        return attended_BHWK.transpose(1, 2).flatten(2)
+
+    def attend_to_source(self, query_BWHK: Tensor) -> Tensor:
+        """All beams of a sentence look at one copy of its source."""
+        attended_BHWK = F.scaled_dot_product_attention(
+            query_BWHK.transpose(1, 2),
+            self.cache.source_keys_BHSK,
+            self.cache.source_values_BHSK,
+            attn_mask=self.state.is_source_B11S,
+        )
+        return attended_BHWK.transpose(1, 2).flatten(2)
 
 
 class Transformer(nn.Module):
@@ -105,16 +150,34 @@ class Transformer(nn.Module):
         return output_TD
 
     def encode(
-        self, source_ids_S: Tensor, source_offsets: Tensor, relation: Relation, drop: Dropout | None = None
+        self,
+        source_ids_S: Tensor,
+        source_offsets: Tensor,
+        relation: Relation,
+        drop: Dropout | None = None,
+        run_layer: Callable[..., Tensor] | None = None,
     ) -> Tensor:
-        """What the source says (S, D), for the decoder to look at."""
+        """What the source says (S, D), for the decoder to look at. `run_layer`: a layer's `forward`, compiled."""
         drop = drop or self._start_dropout()
         rows = self._rows(source_offsets, len(source_ids_S))
         hidden_SD = drop(self._embed(source_ids_S, rows))
         for layer in self.encoder:
-            hidden_SD = layer(hidden_SD, rows, relation, drop)
+            run = layer if run_layer is None else partial(run_layer, layer)
+            hidden_SD = run(hidden_SD, rows, relation, drop)
         output_SD: Tensor = self.encoder_norm(hidden_SD)
         return output_SD
+
+    def encode_sentences(
+        self, sources: Sequence[np.ndarray], dtype: torch.dtype, run_layer: Callable[..., Tensor] | None = None
+    ) -> Tensor:
+        """What these sources say, end to end (S, D), computed in this precision."""
+        device = self.embeddings.weight.device
+        lengths = np.array([len(source) for source in sources])
+        offsets = torch.from_numpy(np.cumsum([0, *lengths])).int().to(device)
+        backend = choose_backend(device, dtype, self.config.width // self.config.num_heads)
+        ids_S = torch.from_numpy(np.concatenate(sources).astype(np.int64)).to(device)
+        relation = make_relation(offsets, offsets, backend, int(lengths.max()))
+        return self.encode(ids_S, offsets, relation, run_layer=run_layer)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """A number for each piece of the vocabulary."""
@@ -152,15 +215,20 @@ class Transformer(nn.Module):
 
         Attention looks at `length` places of the cache: as many as tokens were read, this one included, or more.
         """
-        row = self.position_table.index_select(0, state.step.view(1))[0]
         is_own_B1WX = _own_past(state, length)
-        hidden_BWD = self._embed(ids_BW, row)
+        hidden_BWD, rows_B1X = self.embed_next(ids_BW, state.step.view(1))
         for layer, cache in zip(self.decoder, state.layers, strict=True):
             assert isinstance(layer, DecoderLayer)
-            hidden_BWD = layer.decode_next(hidden_BWD, row, cache, state, is_own_B1WX)
+            memory = CachedMemory(cache=cache, state=state, is_own_B1WX=is_own_B1WX)
+            hidden_BWD = layer.decode_next(hidden_BWD, rows_B1X, memory)
         state.step += 1
         output_BWD: Tensor = self.decoder_norm(hidden_BWD)
         return output_BWD
+
+    def embed_next(self, ids_BW: Tensor, steps_B: Tensor) -> tuple[Tensor, Tensor]:
+        """One more token of each beam before the first layer, and the rows of the position table, at these steps."""
+        rows_B1X = self.position_table.index_select(0, steps_B)[:, None]
+        return self._embed(ids_BW, rows_B1X), rows_B1X
 
     def grow_positions(self, num_positions: int) -> None:
         """Makes sure that sentences of this length can be read. Not for compiled code."""
@@ -230,15 +298,11 @@ class DecoderLayer(nn.Module):
         changed = self.feedforward(self.feedforward_norm(hidden_TD))
         return hidden_TD + drop(changed)
 
-    def decode_next(
-        self, hidden_BWD: Tensor, row: Tensor, cache: LayerCache, state: DecodingState, is_own_B1WX: Tensor
-    ) -> Tensor:
-        hidden_BWD = hidden_BWD + self.self_attention.decode_next(
-            self.self_attention_norm(hidden_BWD), row, cache, state.step, is_own_B1WX
-        )
-        hidden_BWD = hidden_BWD + self.cross_attention.decode_next(
-            self.cross_attention_norm(hidden_BWD), cache, state.is_source_B11S
-        )
+    def decode_next(self, hidden_BWD: Tensor, rows_B1X: Tensor, memory: DecoderMemory) -> Tensor:
+        attended = self.self_attention.decode_next(self.self_attention_norm(hidden_BWD), rows_B1X, memory)
+        hidden_BWD = hidden_BWD + attended
+        attended = self.cross_attention.decode_next(self.cross_attention_norm(hidden_BWD), memory)
+        hidden_BWD = hidden_BWD + attended
         output_BWD: Tensor = hidden_BWD + self.feedforward(self.feedforward_norm(hidden_BWD))
         return output_BWD
 
@@ -258,21 +322,9 @@ class SelfAttention(nn.Module):
         output: Tensor = self.output(packed_attention(query, key, value, relation).flatten(1))
         return output
 
-    def decode_next(
-        self, hidden_BWD: Tensor, row: Tensor, cache: LayerCache, step: Tensor, is_own_B1WX: Tensor
-    ) -> Tensor:
-        query_BWHK, key_BWHK, value_BWHK = self._project(hidden_BWD, row)
-        place = step.view(1)
-        cache.keys_BHTWK.index_copy_(2, place, key_BWHK.transpose(1, 2).unsqueeze(2))
-        cache.values_BHTWK.index_copy_(2, place, value_BWHK.transpose(1, 2).unsqueeze(2))
-        length = is_own_B1WX.shape[-1] // hidden_BWD.shape[1]
-        attended_BHWK = F.scaled_dot_product_attention(
-            query_BWHK.transpose(1, 2),
-            cache.keys_BHTWK[:, :, :length].flatten(2, 3),
-            cache.values_BHTWK[:, :, :length].flatten(2, 3),
-            attn_mask=is_own_B1WX,
-        )
-        output: Tensor = self.output(attended_BHWK.transpose(1, 2).flatten(2))
+    def decode_next(self, hidden_BWD: Tensor, rows_B1X: Tensor, memory: DecoderMemory) -> Tensor:
+        query_BWHK, key_BWHK, value_BWHK = self._project(hidden_BWD, rows_B1X)
+        output: Tensor = self.output(memory.attend_to_past(query_BWHK, key_BWHK, value_BWHK))
         return output
 
     def _project(self, hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -303,13 +355,9 @@ class CrossAttention(nn.Module):
         keys_BHSK, values_BHSK = both.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
         return keys_BHSK, values_BHSK
 
-    def decode_next(self, hidden_BWD: Tensor, cache: LayerCache, is_source_B11S: Tensor) -> Tensor:
-        """All beams of a sentence look at one copy of its source."""
-        query_BHWK = self.query(hidden_BWD).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-        attended_BHWK = F.scaled_dot_product_attention(
-            query_BHWK, cache.source_keys_BHSK, cache.source_values_BHSK, attn_mask=is_source_B11S
-        )
-        output: Tensor = self.output(attended_BHWK.transpose(1, 2).flatten(2))
+    def decode_next(self, hidden_BWD: Tensor, memory: DecoderMemory) -> Tensor:
+        query_BWHK = self.query(hidden_BWD).unflatten(-1, (self.num_heads, -1))
+        output: Tensor = self.output(memory.attend_to_source(query_BWHK))
         return output
 
 
@@ -333,20 +381,21 @@ class FeedForward(nn.Module):
         return output
 
 
+def follow_parents(ancestors_BWT: Tensor, steps_B: Tensor, parents_BW: Tensor) -> None:
+    """After these steps: each beam goes on from this one of its sentence's beams, with its ancestors. In place."""
+    _, num_beams, room = ancestors_BWT.shape
+    steps, beams = (torch.arange(size, device=parents_BW.device) for size in (room, num_beams))
+    own_BWT = torch.where(steps == steps_B.view(-1, 1, 1), beams.to(ancestors_BWT.dtype)[:, None], ancestors_BWT)
+    ancestors_BWT.copy_(own_BWT.gather(1, parents_BW[..., None].expand_as(own_BWT)))
+
+
 def _own_past(state: DecodingState, length: int) -> Tensor:
     """Which of the keys of `length` steps and W beams a beam's past consists of: (B, 1, W, length * W)."""
-    steps, beams = _steps(state)[:length], _beams(state)
+    device = state.step.device
+    steps, beams = torch.arange(length, device=device), torch.arange(state.ancestors_BWT.shape[1], device=device)
     ancestors_BWT = torch.where(steps == state.step, beams[:, None], state.ancestors_BWT[..., :length])
     is_own_BWTW = (ancestors_BWT[..., None] == beams) & (steps <= state.step)[:, None]
     return is_own_BWTW.flatten(2)[:, None]
-
-
-def _steps(state: DecodingState) -> Tensor:
-    return torch.arange(state.room, device=state.step.device)
-
-
-def _beams(state: DecodingState) -> Tensor:
-    return torch.arange(state.ancestors_BWT.shape[1], device=state.step.device)
 
 
 def _linear(config: ModelConfig, num_inputs: int, num_outputs: int) -> nn.Linear:

@@ -150,6 +150,7 @@ def translate_share(
         sources,
         beam_size=training.settings.beam_size,
         dtype=DTYPES[training.precision],
+        may_compile=training.settings.compile != "off",
         advance=advance,
     )
     return [vocabulary.decode(hypotheses[0].ids) for hypotheses in found]

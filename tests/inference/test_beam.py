@@ -8,7 +8,8 @@ import torch
 
 from septuagint.data.vocabulary import EOS
 from septuagint.inference import beam
-from septuagint.inference.beam import Hypothesis, length_limit, translate_ids
+from septuagint.inference.beam import translate_ids
+from septuagint.inference.search import Hypothesis, length_limit
 from septuagint.model.attention import make_layout
 from tests.model.conftest import pack, random_pairs, small_model
 
@@ -158,6 +159,7 @@ def test_no_sentences_are_no_work():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.filterwarnings("ignore")  # torch's compiler has many
 @pytest.mark.parametrize("preset", ["base", "modern"])
 def test_a_gpu_finds_what_the_cpu_finds(preset):
     model, sources = restless_model(preset), sources_of(*range(1, 61))

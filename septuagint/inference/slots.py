@@ -1,0 +1,338 @@
+"""Beam search on GPUs: a fixed number of slots with a sentence in each; who is finished makes room for who waits.
+
+A host cannot launch the small kernels of a step as fast as a GPU runs them. So every step has the same shape: it is
+compiled, recorded once, and replayed. The sentences of the slots are at different steps; sources lie end to end, and
+the past of a slot in pages that it has while it needs them. So nothing is padded: kernels of our own (`gpu_kernels`)
+look for each sentence at as much as it has.
+
+B slots, W beams of a slot, T steps that a slot can make, X pages that it can have, S source tokens that there is room
+for, P steps that all pages have room for, H heads, K numbers of a head, R = B * W, V vocabulary, N likeliest pieces.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from septuagint.inference.search import (
+    Hypothesis,
+    Rules,
+    Search,
+    best_continuations,
+    go_on,
+    length_limit,
+    read_hypotheses,
+)
+from septuagint.model.transformer import DecoderLayer, EncoderLayer, Transformer, follow_parents
+
+# More rows than this do not make a row cheaper.
+_MAX_SLOTS = 1024
+# What all beams' past may take, and all sources: at most so much, and at most this share of the GPU's memory.
+_PAST_BYTES, _PAST_SHARE = 4 << 30, 1 / 8
+_SOURCE_BYTES, _SOURCE_SHARE = 2 << 30, 1 / 16
+# Sources that are read by the encoder at once.
+_ENCODED_TOKENS = 65_536
+# Steps of a page.
+_PAGE = 32
+# Who is finished is asked after so many steps: the answer makes the host wait.
+_STEPS_AT_A_TIME = 6
+# What is to become of a slot.
+_STAYS, _IS_NEW, _IS_PARKED = range(3)
+
+
+class Kernels(Protocol):
+    """What differs from torch's own operations: `gpu_kernels`."""
+
+    def attend_to_past(
+        self,
+        query_BWHK: Tensor,
+        key_BWHK: Tensor,
+        value_BWHK: Tensor,
+        past: Tensor,
+        pages: Tensor,
+        ancestors: Tensor,
+        steps: Tensor,
+    ) -> Tensor: ...
+
+    def attend_to_source(self, query_BWHK: Tensor, source: Tensor, begins: Tensor, counts: Tensor) -> Tensor: ...
+
+    def likeliest(self, logits_RV: Tensor, number: int, steps_B: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+def translate_in_slots(
+    model: Transformer,
+    sources: Sequence[np.ndarray],
+    rules: Rules,
+    dtype: torch.dtype,
+    kernels: Kernels,
+    advance: Callable[[int], None],
+) -> list[list[Hypothesis]]:
+    """The best hypotheses for each source."""
+    results: list[list[Hypothesis]] = [[] for _ in sources]
+    lengths = [len(source) for source in sources]
+    shares = list(_shares(lengths, _num_bytes(model, _SOURCE_BYTES, _SOURCE_SHARE) // _bytes_per_token(model, dtype)))
+    if not shares:
+        return results
+    slots = Slots(
+        model,
+        rules,
+        dtype,
+        kernels,
+        longest=max(lengths),
+        num_sentences=max(map(len, shares)),
+        num_source_tokens=max(sum(lengths[row] for row in rows) for rows in shares),
+    )
+    for rows in shares:
+        for place, hypotheses in slots.translate([sources[row] for row in rows], advance):
+            results[rows[place]] = hypotheses
+    return results
+
+
+def _shares(lengths: Sequence[int], num_tokens: int) -> Iterator[list[int]]:
+    """Rows that are read together, the longest first."""
+    share: list[int] = []
+    total = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if share and total + lengths[row] > num_tokens:
+            yield share
+            share, total = [], 0
+        share.append(row)
+        total += lengths[row]
+    if share:
+        yield share
+
+
+def _num_pages(source_length: int) -> int:
+    """For the longest translation that a source can have."""
+    return -(-length_limit(source_length) // _PAGE)
+
+
+def _bytes_per_token(model: Transformer, dtype: torch.dtype) -> int:
+    """Keys and values of all layers."""
+    return 2 * model.config.width * model.config.num_decoder_layers * dtype.itemsize
+
+
+def _num_bytes(model: Transformer, most: int, share: float) -> int:
+    device = model.embeddings.weight.device
+    total = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else 1 << 34
+    return min(most, int(total * share))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlotMemory:
+    """What one layer looks back at."""
+
+    kernels: Kernels
+    past_PW2HK: Tensor
+    source_S2HK: Tensor
+    pages_BX: Tensor
+    ancestors_BWT: Tensor
+    steps_B: Tensor
+    begins_B: Tensor
+    counts_B: Tensor
+
+    def attend_to_past(self, query_BWHK: Tensor, key_BWHK: Tensor, value_BWHK: Tensor) -> Tensor:
+        return self.kernels.attend_to_past(
+            query_BWHK, key_BWHK, value_BWHK, self.past_PW2HK, self.pages_BX, self.ancestors_BWT, self.steps_B
+        ).flatten(2)
+
+    def attend_to_source(self, query_BWHK: Tensor) -> Tensor:
+        return self.kernels.attend_to_source(query_BWHK, self.source_S2HK, self.begins_B, self.counts_B).flatten(2)
+
+
+class Slots:
+    """Room for sentences side by side, with the one step that all of them make over and over."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        rules: Rules,
+        dtype: torch.dtype,
+        kernels: Kernels,
+        *,
+        longest: int,
+        num_sentences: int,
+        num_source_tokens: int,
+    ) -> None:
+        """For at most so many sentences at a time, and none that is longer."""
+        config, device = model.config, model.embeddings.weight.device
+        num_beams, head = rules.beam_size, (config.num_heads, config.width // config.num_heads)
+        # A power of two, so that there are few shapes, and more than one: torch compiles that one for itself. Half of
+        # the sentences wait, so that the slots of the first to finish are not empty for long.
+        num_slots = max(2, min(_MAX_SLOTS, 1 << (num_sentences // 2).bit_length()))
+        most_pages = _num_pages(longest)
+        budget = _num_bytes(model, _PAST_BYTES, _PAST_SHARE) // (_PAGE * num_beams * _bytes_per_token(model, dtype))
+        num_pages = max(most_pages, min(budget, num_slots * most_pages))
+        room = most_pages * _PAGE
+        self._model, self._rules, self._dtype, self._kernels = model, rules, dtype, kernels
+        self._search = Search.begin(torch.full((num_slots,), room, device=device), num_beams=num_beams, room=room)
+        self._steps_B = torch.zeros(num_slots, dtype=torch.int64, device=device)
+        self._begins_B = torch.zeros_like(self._steps_B)
+        self._counts_B = torch.ones_like(self._steps_B)
+        self._ancestors_BWT = torch.zeros(num_slots, num_beams, room, dtype=torch.int32, device=device)
+        self._free_pages = list(range(1, num_pages + 1))  # page 0 is of all who have no sentence
+        self._pages_BX = torch.zeros(num_slots, most_pages, dtype=torch.int64, device=device)
+        past_shape = ((num_pages + 1) * _PAGE, num_beams, 2, *head)
+        self._memories = [
+            SlotMemory(
+                kernels=kernels,
+                past_PW2HK=torch.zeros(past_shape, dtype=dtype, device=device),
+                source_S2HK=torch.zeros(max(2, num_source_tokens), 2, *head, dtype=dtype, device=device),
+                pages_BX=self._pages_BX,
+                ancestors_BWT=self._ancestors_BWT,
+                steps_B=self._steps_B,
+                begins_B=self._begins_B,
+                counts_B=self._counts_B,
+            )
+            for _ in model.decoder
+        ]
+        # Not bfloat16: its eight bits are too few to tell the best pieces of a long vocabulary apart.
+        self._logits_dtype = torch.float32 if dtype == torch.float32 else torch.float16
+        self._output_DV = model.embeddings.weight.to(self._logits_dtype).t()
+        self._changes = torch.zeros(4 + most_pages, num_slots, dtype=torch.int64, device=device)
+        self._let_sizes_vary()
+        self._run = _compiled if device.type == "cuda" else _as_it_is
+        record = _record if device.type == "cuda" else _as_it_is
+        self._make_step, self._make_changes = record(self._step), record(self._change)
+
+    def _let_sizes_vary(self) -> None:
+        for field in fields(self._search):
+            tensor = getattr(self._search, field.name)
+            _let_vary(tensor, *range(2 if tensor.ndim == 3 else 1))
+        for tensor in (self._steps_B, self._begins_B, self._counts_B):
+            _let_vary(tensor, 0)
+        _let_vary(self._pages_BX, 0, 1)
+        _let_vary(self._ancestors_BWT, 0, 2)
+        for memory in self._memories:
+            _let_vary(memory.past_PW2HK, 0)
+            _let_vary(memory.source_S2HK, 0)
+
+    def translate(
+        self, sources: Sequence[np.ndarray], advance: Callable[[int], None]
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """(number, hypotheses) of each source. The first ones have the first turn."""
+        self._read(sources)
+        lengths = np.array([len(source) for source in sources])
+        begins = np.cumsum(lengths) - lengths
+        waiting = list(range(len(sources)))[::-1]
+        inside: dict[int, tuple[int, list[int]]] = {}  # the sentence in a slot, and its pages
+        finished: list[tuple[list[int], Search]] = []
+        free = list(range(len(self._steps_B)))
+        while waiting or inside:
+            changes = np.zeros(self._changes.shape, np.int64)
+            changes[0, free] = _IS_PARKED
+            for slot in free:
+                if not waiting or _num_pages(lengths[waiting[-1]]) > len(self._free_pages):
+                    break
+                sentence = waiting.pop()
+                pages = [self._free_pages.pop() for _ in range(_num_pages(lengths[sentence]))]
+                inside[slot] = sentence, pages
+                changes[:4, slot] = _IS_NEW, begins[sentence], lengths[sentence], length_limit(lengths[sentence])
+                changes[4 : 4 + len(pages), slot] = pages
+            if free:
+                self._changes.copy_(torch.from_numpy(changes))
+                self._make_changes()
+            for _ in range(_STEPS_AT_A_TIME):
+                self._make_step()
+            free = np.flatnonzero(self._search.is_done_B.cpu().numpy()).tolist()
+            done = [slot for slot in free if slot in inside]
+            if done:
+                rows = torch.tensor(done, device=self._steps_B.device)
+                finished.append(([inside[slot][0] for slot in done], self._search.select(rows)))
+                for slot in done:
+                    self._free_pages += inside.pop(slot)[1]
+                advance(len(done))
+        numbers = [number for part, _ in finished for number in part]
+        found = read_hypotheses(Search.join([search for _, search in finished]), self._rules)
+        yield from zip(numbers, found, strict=True)
+
+    def _read(self, sources: Sequence[np.ndarray]) -> None:
+        """Fills the keys and values of the sources, from the first to the last."""
+        begin = 0
+        for rows in _shares([len(source) for source in sources], _ENCODED_TOKENS):
+            memory_SD = self._model.encode_sentences(
+                [sources[row] for row in rows], self._dtype, self._run(EncoderLayer.forward)
+            )
+            for layer, memory in zip(self._model.decoder, self._memories, strict=True):
+                assert isinstance(layer, DecoderLayer)
+                part = memory.source_S2HK[begin : begin + len(memory_SD)]
+                part.copy_(layer.cross_attention.key_value(memory_SD).view_as(part))
+            begin += len(memory_SD)
+
+    def _change(self) -> None:
+        """Sentences come and go, all at once: one by one, the launches would take as long as a step."""
+        kinds_B, begins_B, counts_B, limits_B, *pages_XB = self._changes
+        is_changed_B = kinds_B != _STAYS
+        self._search.restart(is_changed_B, limits_B)
+        self._search.is_done_B.logical_or_(kinds_B == _IS_PARKED)
+        self._steps_B.masked_fill_(is_changed_B, 0)
+        self._begins_B.copy_(torch.where(is_changed_B, begins_B, self._begins_B))
+        self._counts_B.copy_(torch.where(is_changed_B, counts_B.clamp(min=1), self._counts_B))
+        pages_BX = torch.stack(pages_XB, dim=1)
+        self._pages_BX.copy_(torch.where(is_changed_B[:, None], pages_BX, self._pages_BX))
+
+    def _step(self) -> None:
+        """One more piece for every beam. Nothing here waits for a number from the device."""
+        search, run = self._search, self._run
+        hidden_BWD, rows_B1X = run(Transformer.embed_next)(self._model, search.ids_BW, self._steps_B)
+        _let_vary(rows_B1X, 0)
+        for layer, memory in zip(self._model.decoder, self._memories, strict=True):
+            hidden_BWD = run(DecoderLayer.decode_next)(layer, _let_vary(hidden_BWD, 0), rows_B1X, memory)
+        hidden_RD = run(_finish_layers)(self._model, _let_vary(hidden_BWD, 0), self._logits_dtype)
+        with torch.autocast(hidden_RD.device.type, enabled=False):
+            logits_RV = hidden_RD @ self._output_DV
+        log_probs_RN, ids_RN = self._kernels.likeliest(logits_RV, 2 * self._rules.beam_size, self._steps_B)
+        likeliest = _let_vary(log_probs_RN, 0), _let_vary(ids_RN, 0)
+        run(_end_step)(search, self._rules, self._steps_B, self._ancestors_BWT, *likeliest)
+
+
+def _finish_layers(model: Transformer, hidden_BWD: Tensor, dtype: torch.dtype) -> Tensor:
+    hidden_RD: Tensor = model.decoder_norm(hidden_BWD).flatten(0, 1).to(dtype)
+    return hidden_RD
+
+
+def _end_step(
+    search: Search,
+    rules: Rules,
+    steps_B: Tensor,
+    ancestors_BWT: Tensor,
+    log_probs_RN: Tensor,
+    ids_RN: Tensor,
+) -> None:
+    """From the likeliest pieces of each beam to the next step. Who is done stays where it is."""
+    candidates = best_continuations(search.scores_BW, log_probs_RN, ids_RN)
+    follow_parents(ancestors_BWT, steps_B, go_on(search, rules, steps_B, candidates))
+    steps_B.add_(~search.is_done_B)
+
+
+@cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """One for all layers, models and shapes of this process."""
+    return torch.compile(function)
+
+
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+def _let_vary(tensor: Tensor, *dimensions: int) -> Tensor:
+    """These sizes are of this text: what is compiled must not depend on them."""
+    torch._dynamo.maybe_mark_dynamic(tensor, dimensions)
+    return tensor
+
+
+def _record(function: Callable[[], None]) -> Callable[[], None]:
+    """The same, to be replayed on the GPU. It is done once or twice for that: no sentence may be in the slots yet."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch does not type it
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        function()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph.replay
