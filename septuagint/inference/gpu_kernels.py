@@ -89,6 +89,7 @@ def _launch(
         value.stride(1),
         room,
         head_width**-0.5,
+        is_past=room > 0,
         page_size=page_size,
         num_beams=num_beams,
         num_heads=num_heads,
@@ -115,6 +116,7 @@ def _attend(
     value_stride,
     room,
     scale,
+    is_past: tl.constexpr,
     page_size: tl.constexpr,
     num_beams: tl.constexpr,
     num_heads: tl.constexpr,
@@ -125,8 +127,7 @@ def _attend(
 ):
     """One head of all beams of a slot, by a softmax that goes along.
 
-    With `room` it looks at the past, `counts` steps in the pages that `begins` names; without, at `counts` rows from
-    `begins` on.
+    It looks at the past, `counts` steps in the pages that `begins` names, or at a source, `counts` rows from `begins`.
     """
     slot = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -138,7 +139,7 @@ def _attend(
     memory_stride = 2 * num_heads * head_width
     query = tl.load(query_ptr + rows[:, None] * query_stride + inside_row[None, :], mask=is_inside, other=0.0)
     count = tl.load(counts_ptr + slot)
-    if room > 0:
+    if is_past:
         # The token itself is the first that is looked at, and is kept for later steps.
         key = tl.load(key_ptr + rows[:, None] * key_stride + inside_row[None, :], mask=is_inside, other=0.0)
         value = tl.load(value_ptr + rows[:, None] * value_stride + inside_row[None, :], mask=is_inside, other=0.0)
@@ -160,7 +161,7 @@ def _attend(
     for first in range(0, num_keys, key_block):
         places = first + tl.arange(0, key_block)
         is_place = places < num_keys
-        if room > 0:  # a block of keys lies in one page
+        if is_past:  # a block of keys lies in one page
             page = first // (page_size * num_beams)
             moved = (tl.load(pages_ptr + page) - page) * (page_size * num_beams)
         else:
@@ -172,7 +173,7 @@ def _attend(
         value_ptrs = place_ptr[:, None] + num_heads * head_width + columns[None, :]
         values = tl.load(value_ptrs, mask=is_value, other=0.0)
         is_visible = (beams < beam_block)[:, None] & is_place[None, :]
-        if room > 0:
+        if is_past:
             own_ptr = ancestors_ptr + rows[:, None] * room + (places // num_beams)[None, :]
             own = tl.load(own_ptr, mask=(beams < num_beams)[:, None] & is_place[None, :], other=-1)
             is_visible = is_visible & (own == (places % num_beams)[None, :])

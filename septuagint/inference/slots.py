@@ -34,6 +34,8 @@ _MAX_SLOTS = 1024
 # What all beams' past may take, and all sources: at most so much, and at most this share of the GPU's memory.
 _PAST_BYTES, _PAST_SHARE = 4 << 30, 1 / 8
 _SOURCE_BYTES, _SOURCE_SHARE = 2 << 30, 1 / 16
+# The same for the scores over the vocabulary, which decide how many slots there are.
+_LOGITS_BYTES, _LOGITS_SHARE = 1 << 30, 1 / 32
 # Sources that are read by the encoder at once.
 _ENCODED_TOKENS = 65_536
 # Steps of a page.
@@ -161,9 +163,13 @@ class Slots:
         """For at most so many sentences at a time, and none that is longer."""
         config, device = model.config, model.embeddings.weight.device
         num_beams, head = rules.beam_size, (config.num_heads, config.width // config.num_heads)
+        # Not bfloat16: its eight bits are too few to tell the best pieces of a long vocabulary apart.
+        self._logits_dtype = torch.float32 if dtype == torch.float32 else torch.float16
+        bytes_per_slot = num_beams * model.embeddings.num_embeddings * self._logits_dtype.itemsize
+        most_slots = min(_MAX_SLOTS, _num_bytes(model, _LOGITS_BYTES, _LOGITS_SHARE) // bytes_per_slot)
         # A power of two, so that there are few shapes, and more than one: torch compiles that one for itself. Half of
         # the sentences wait, so that the slots of the first to finish are not empty for long.
-        num_slots = max(2, min(_MAX_SLOTS, 1 << (num_sentences // 2).bit_length()))
+        num_slots = max(2, 1 << min(num_sentences // 2, most_slots // 2).bit_length())
         most_pages = _num_pages(longest)
         budget = _num_bytes(model, _PAST_BYTES, _PAST_SHARE) // (_PAGE * num_beams * _bytes_per_token(model, dtype))
         num_pages = max(most_pages, min(budget, num_slots * most_pages))
@@ -190,8 +196,6 @@ class Slots:
             )
             for _ in model.decoder
         ]
-        # Not bfloat16: its eight bits are too few to tell the best pieces of a long vocabulary apart.
-        self._logits_dtype = torch.float32 if dtype == torch.float32 else torch.float16
         self._output_DV = model.embeddings.weight.to(self._logits_dtype).t()
         self._changes = torch.zeros(4 + most_pages, num_slots, dtype=torch.int64, device=device)
         self._let_sizes_vary()

@@ -87,6 +87,13 @@ def test_slots_take_no_more_memory_than_there_is(monkeypatch):
             )
         assert len(made._free_pages) == expected
         assert len(made._memories[0].past_PW2HK) == 32 * (expected + 1)
+    for num_bytes, expected in [(0, 2), (17 * 4 * 4 * len(model.embeddings.weight), 16), (1 << 40, 64)]:
+        monkeypatch.setattr(slots, "_LOGITS_BYTES", num_bytes)
+        with torch.inference_mode():
+            made = slots.Slots(
+                model, rules, torch.float32, PlainKernels, longest=40, num_sentences=100, num_source_tokens=4000
+            )
+        assert len(made._steps_B) == expected
 
 
 def test_shares_hold_the_longest_sentences_first_within_a_budget():
