@@ -18,10 +18,11 @@ from septuagint.data.vocabulary import EOS
 from septuagint.errors import ConfigError
 from septuagint.inference.artifact import MODEL
 from septuagint.inference.beam import translate_ids
-from septuagint.inference.export import Trained, export, open_trained
+from septuagint.inference.export import export
 from septuagint.inference.parity import token_log_probs
 from septuagint.inference.search import length_limit
 from septuagint.inference.text_stream import read_lines
+from septuagint.inference.trained import Trained, open_trained
 from septuagint.progress import ProgressReport
 
 Lines = list[list[int]]

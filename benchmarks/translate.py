@@ -7,7 +7,8 @@ that what else happens hits all. Target tokens are the pieces that an engine wro
 are medians over the rounds, and rates of one round are compared with each other.
 
     torch            our beam search on the checkpoint (float32 on CPUs, bfloat16 on GPUs)
-    translate        the artifact through `septuagint.inference.translator`, from text to text
+    translate        the artifact through `septuagint.inference.translator`, from text to text; with a vocabulary map
+                     where the run's data folder is still there
     ctranslate2      CTranslate2 called directly on pre-tokenised batches, of the size that was fastest before
     huggingface      `generate` of transformers on the Hugging Face export (networks that it has), sorted padded batches
                      of the size that was fastest before
@@ -89,6 +90,7 @@ def export_all(arguments: argparse.Namespace, folder: Path) -> list[Engine]:
     # Imported here: the processes that measure other engines do without torch.
     from septuagint.errors import ConfigError
     from septuagint.inference.export import Format, export
+    from septuagint.inference.trained import open_trained
 
     report = ProgressReport(is_quiet=True)
     has_ctranslate2 = arguments.device == "cpu" or _has_ctranslate2_gpu()
@@ -100,8 +102,9 @@ def export_all(arguments: argparse.Namespace, folder: Path) -> list[Engine]:
             Engine(name=name, kind=kind, folder=str(path), device=arguments.device, beam_size=arguments.beam)
         )
 
-    def export_to(run: Path, name: str, format: Format, quantization: str) -> Path:
-        export(run, folder / name, format=format, quantization=quantization, report=report)
+    def export_to(run: Path, name: str, format: Format, quantization: str, *, vocabulary_map: bool = False) -> Path:
+        options = {"format": format, "quantization": quantization, "vocabulary_map": vocabulary_map}
+        export(run, folder / name, **options, report=report)
         return folder / name
 
     add("torch", "torch", arguments.run)
@@ -110,6 +113,11 @@ def export_all(arguments: argparse.Namespace, folder: Path) -> list[Engine]:
             path = export_to(arguments.run, quantization, "ctranslate2", quantization)
             add(f"translate {quantization}", "translate", path)
             add(f"ctranslate2 {quantization}", "ctranslate2", path)
+    if arguments.device == "cpu":
+        for name, run in (("", arguments.run), ("fast: ", arguments.fast)):
+            if run is not None and open_trained(run).data is not None:
+                path = export_to(run, f"{name}map", "ctranslate2", "int8", vocabulary_map=True)
+                add(f"{name}translate int8 with a map", "translate", path)
     try:
         path = arguments.huggingface or export_to(arguments.run, "huggingface", "huggingface", "float32")
         add("huggingface", "huggingface", path)
@@ -188,7 +196,7 @@ def open_torch(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
 
     from septuagint.data.normaliser import normalise
     from septuagint.inference.beam import translate_ids
-    from septuagint.inference.export import open_trained
+    from septuagint.inference.trained import open_trained
 
     torch.set_num_threads(available_cores())
     trained = open_trained(Path(engine.folder))
@@ -311,8 +319,10 @@ def print_table(results: dict[str, dict[str, Any]], num_lines: int, arguments: a
         print(f"| {name} | {result['tokens_per_second']:,.0f} | {result['bleu']:.2f} | {result['choice']} |")
     print()
     ratios = [(f"translate {kind}", f"ctranslate2 {kind}") for kind in ("float32", "int8", "float16", "int8_float16")]
-    ratios += [("translate int8", "huggingface"), ("torch", "huggingface")]
-    ratios += [(f"fast: {name}", name) for name in ("torch", "translate float32", "translate int8")]
+    mapped = "translate int8 with a map"
+    ratios += [("translate int8", "huggingface"), (mapped, "huggingface"), ("torch", "huggingface")]
+    ratios += [(mapped, "translate int8"), (f"fast: {mapped}", "translate int8")]
+    ratios += [(f"fast: {name}", name) for name in ("torch", "translate float32", "translate int8", mapped)]
     for ours, theirs in ratios:
         if ours in results and theirs in results:
             pairs = zip(results[ours]["rounds"], results[theirs]["rounds"], strict=True)

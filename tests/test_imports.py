@@ -14,7 +14,7 @@ LAYERS = [
     # core: values in, values out
     set("data.normaliser data.scripts data.filters data.vocabulary data.sentences data.order data.packing".split())
     | set("model.attention model.dropout model.loss model.transformer".split())
-    | set("inference.search inference.slots inference.gpu_kernels inference.beam".split())
+    | set("inference.search inference.slots inference.gpu_kernels inference.beam inference.vocabulary_map".split())
     | set("inference.length_batches inference.scoring inference.segmenter".split())
     | set("inference.text_checks inference.argos_sentences".split())
     | set("training.optimizer training.precision training.step training.meter training.memory".split())
@@ -34,6 +34,7 @@ LAYERS = [
     | set("training.launcher training.rendezvous training.watch training.exchange training.workers".split())
     | set("training.loop training.best training.train training.summary".split())
     | set("inference.translator inference.translation_output inference.parity inference.export".split())
+    | {"inference.trained"}
     | set("inference.evaluation inference.evaluation_summary inference.export_summary inference.scored_sets".split()),
     {"cli"},
 ]

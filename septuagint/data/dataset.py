@@ -131,17 +131,21 @@ def open_dataset(data: DataConfig, report: ProgressReport) -> Dataset:
             f"{folder / manifest.vocabulary.file.path}: {vocabulary.size:,} pieces, but the manifest says "
             f"{manifest.vocabulary.size:,}; run `septuagint prepare` again"
         )
-    id_type = manifest.vocabulary.id_type
-    shards = [_open_corpus(folder, corpus, id_type) for corpus in manifest.train]
     return Dataset(
         folder=folder,
         manifest=manifest,
         vocabulary=vocabulary,
-        train=ParallelShards(sources=tuple(s for s, _ in shards), targets=tuple(t for _, t in shards)),
+        train=open_training_shards(folder, manifest),
         weights=weights,
         valid=open_evaluation_sets(folder, manifest, manifest.valid),
         test=open_evaluation_sets(folder, manifest, manifest.test),
     )
+
+
+def open_training_shards(folder: Path, manifest: Manifest) -> ParallelShards:
+    """The training text of a data folder, which is trusted to be whole."""
+    shards = [_open_corpus(folder, corpus, manifest.vocabulary.id_type) for corpus in manifest.train]
+    return ParallelShards(sources=tuple(s for s, _ in shards), targets=tuple(t for _, t in shards))
 
 
 def open_evaluation_sets(folder: Path, manifest: Manifest, corpora: Sequence[Corpus]) -> tuple[EvaluationSet, ...]:

@@ -63,6 +63,8 @@ class DecodeSettings(Entry):
     """and never more than this."""
     max_source_pieces: Annotated[int, Field(ge=1)]
     """A line of more pieces is cut into sentences: training text was seldom longer."""
+    vocabulary_map: bool = False
+    """Whether only pieces that the sources suggest are looked at: see `septuagint.inference.vocabulary_map`."""
 
     def length_limit(self, num_source_pieces: int) -> int:
         """The most pieces that a translation may have. The source's EOS counts as a piece."""
@@ -100,6 +102,11 @@ class Manifest(Entry):
     checks: dict[str, Any]
     """What was measured when it was made: see `septuagint.inference.parity`."""
     files: dict[str, FileEntry]
+
+    @property
+    def numbers(self) -> str:
+        """How its numbers are kept and used, in words."""
+        return f"{self.quantization} with a vocabulary map" if self.decode.vocabulary_map else self.quantization
 
 
 class Artifact:

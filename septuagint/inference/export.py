@@ -1,28 +1,18 @@
 """From a checkpoint to an artifact: built, compared with the checkpoint, described, sealed, and only then in place."""
 
-import contextlib
 import shutil
-import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from pydantic import ValidationError
-from safetensors.torch import save
 
 import septuagint
-from septuagint.config import ModelConfig
-from septuagint.data.dataset import EvaluationSet, open_evaluation_sets
-from septuagint.data.files import hash_bytes, one_at_a_time, read_object
+from septuagint.data.files import one_at_a_time, read_object
 from septuagint.data.folders import bring_back, filled_aside, is_temporary, scratch
 from septuagint.data.manifest import HISTOGRAM_BIN
-from septuagint.data.manifest import Manifest as DataManifest
-from septuagint.data.manifest import read_manifest as read_data_manifest
 from septuagint.data.normaliser import NORMALISER
-from septuagint.data.vocabulary import Vocabulary
-from septuagint.errors import ArtifactError, CheckpointError, DataError, StorageError, UserError, writing_to
+from septuagint.errors import ArtifactError, StorageError, UserError, writing_to
 from septuagint.inference.argos import argos_name, write_argos, write_metadata
 from septuagint.inference.artifact import (
     CARD,
@@ -45,19 +35,15 @@ from septuagint.inference.model_card import Background, write_card
 from septuagint.inference.parity import Parity, check_hugging_face, check_parity, sample_pairs, score_artifact
 from septuagint.inference.scoring import Score
 from septuagint.inference.search import MAX_LENGTH, MAX_LENGTH_EXTRA, MAX_LENGTH_RATIO
-from septuagint.model.transformer import Transformer
-from septuagint.progress import ProgressReport
-from septuagint.training.checkpoint import (
-    Checkpoint,
-    average_weights,
-    checkpoint_path,
-    find_checkpoints,
-    load_weights,
+from septuagint.inference.trained import Trained, open_trained
+from septuagint.inference.vocabulary_map import (
+    NUM_PAIRS,
+    VOCABULARY_MAP,
+    learn_vocabulary_map,
+    write_vocabulary_map,
 )
-from septuagint.training.checkpoint_files import MODEL as WEIGHTS
-from septuagint.training.checkpoint_files import read_manifest as read_checkpoint_manifest
-from septuagint.training.run_folder import ENVIRONMENT, VOCABULARY
-from septuagint.training.state import load_weights_into
+from septuagint.progress import ProgressReport
+from septuagint.training.run_folder import ENVIRONMENT
 
 Format = Literal["ctranslate2", "huggingface", "argos"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -65,6 +51,16 @@ DEFAULT_QUANTIZATION = "int8"
 # Lines of fewer pieces than all but one in a thousand training sentences have are translated whole.
 _LONGEST_SHARE = 0.999
 _FEWEST_PIECES = 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What is made."""
+
+    format: Format = "ctranslate2"
+    quantization: str = DEFAULT_QUANTIZATION
+    license: str = "unknown"
+    has_vocabulary_map: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,28 +72,6 @@ class Exported:
     num_bytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trained:
-    """A checkpoint with all that belongs to it."""
-
-    run: Path
-    checkpoint: Checkpoint
-    name: str
-    weights_sha256: str  # as a file of tensors
-    config: dict[str, Any]  # the resolved configuration, as JSON
-    model: ModelConfig
-    vocabulary_bytes: bytes
-    vocabulary: Vocabulary
-    data: DataManifest | None  # where the data folder is still there
-    valid: Sequence[EvaluationSet]
-
-    def network(self) -> Transformer:
-        """The network with the checkpoint's weights."""
-        network = Transformer(self.model, self.vocabulary.size)
-        load_weights_into(network, self.checkpoint.weights, str(self.checkpoint.path))
-        return network.eval()
-
-
 def export(
     run: Path,
     target: Path,
@@ -107,6 +81,7 @@ def export(
     checkpoint: str = "best",
     num_averaged: int | None = None,
     license: str = "unknown",
+    vocabulary_map: bool = False,
     report: ProgressReport,
 ) -> Exported:
     """Makes a folder of a run's best checkpoint, of the one that is named, or of the average of the last ones."""
@@ -116,31 +91,30 @@ def export(
     if format == "huggingface":
         check_is_m2m100(trained.model)
         quantization = "float32"
+    options = Options(format=format, quantization=quantization, license=license, has_vocabulary_map=vocabulary_map)
     place = target.resolve()
     if place == Path.cwd():
         raise UserError(f"{target}: the current folder cannot be replaced; give the name of a new one")
     with writing_to(target):
         place.parent.mkdir(parents=True, exist_ok=True)
         with one_at_a_time(place.parent):
-            exported = _export(trained, place, format, quantization, license, report)
+            exported = _export(trained, place, options, report)
     return replace(exported, folder=target)
 
 
-def _export(
-    trained: Trained, target: Path, format: Format, quantization: str, license: str, report: ProgressReport
-) -> Exported:
+def _export(trained: Trained, target: Path, options: Options, report: ProgressReport) -> Exported:
     """For who is alone with the target."""
     bring_back(target)
     _check_target(target)
     _remove_leftovers(target)
     with filled_aside(target) as folder:
-        if format == "argos":
+        if options.format == "argos":
             with scratch(folder) as package:
-                manifest = _build(trained, package, "ctranslate2", quantization, license, report)
+                manifest = _build(trained, package, "ctranslate2", options, report)
                 write_argos(package, folder / argos_name(manifest), manifest)
             manifest = seal(folder, manifest.model_dump(exclude={"files"}) | {"kind": "argos"})
         else:
-            manifest = _build(trained, folder, format, quantization, license, report)
+            manifest = _build(trained, folder, options.format, options, report)
     num_bytes = sum(entry.bytes for entry in manifest.files.values())
     return Exported(folder=target, manifest=manifest, num_bytes=num_bytes)
 
@@ -152,7 +126,7 @@ def artifact_of_run(run: Path, report: ProgressReport) -> Artifact:
         artifact = find_best_artifact(run, report.warn)
         if artifact is None:
             report.say(f"exporting the best checkpoint of {run} into {folder}")
-            _export(open_trained(run), folder, "ctranslate2", DEFAULT_QUANTIZATION, "unknown", report)
+            _export(open_trained(run), folder, Options(), report)
             artifact = Artifact(folder)
     return artifact
 
@@ -162,110 +136,6 @@ def _remove_leftovers(target: Path) -> None:
     for path in target.parent.glob(".*.tmp"):
         if is_temporary(path) and path.name.lstrip(".").startswith(f"{target.name}."):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def open_trained(run: Path, *, checkpoint: str = "best", num_averaged: int | None = None) -> Trained:
-    """Reads a checkpoint, and finds its vocabulary and text; a CheckpointError says what is missing."""
-    if not run.is_dir():
-        raise CheckpointError(f"{run}: no such folder; give a run folder, such as runs/news")
-    loaded = _choose(run, checkpoint) if num_averaged is None else _average(run, num_averaged)
-    own_run = _run_of(loaded.path.resolve(), run)
-    try:
-        config = loaded.state["config"]
-        model = ModelConfig.model_validate(config["model"])
-        data_folder = _data_folder(own_run, Path(config["data"]["folder"]))
-        sha256 = loaded.state["vocabulary_sha256"]
-    except (KeyError, TypeError, ValidationError):
-        raise CheckpointError(
-            f"{loaded.path}: does not say which network and vocabulary it belongs to; use another checkpoint of the run"
-        ) from None
-    data = _read_data(data_folder, sha256)
-    vocabulary_bytes = _find_vocabulary(own_run, data_folder, data, sha256)
-    if num_averaged is None:
-        name, weights_sha256 = loaded.path.name, read_checkpoint_manifest(loaded.path).files[WEIGHTS].sha256
-    else:
-        name, weights_sha256 = f"the mean of the last {num_averaged} checkpoints", hash_bytes(save(loaded.weights))
-    return Trained(
-        run=own_run,
-        checkpoint=loaded,
-        name=name,
-        weights_sha256=weights_sha256,
-        config=config,
-        model=model,
-        vocabulary_bytes=vocabulary_bytes,
-        vocabulary=Vocabulary(vocabulary_bytes),
-        data=data,
-        valid=() if data is None else _open_valid(data_folder, data),
-    )
-
-
-def _run_of(checkpoint: Path, given: Path) -> Path:
-    """The run folder. A checkpoint's folder may be given instead, and a mirror has its best one directly in it."""
-    run = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
-    return given if given.resolve() == run else run
-
-
-def _choose(run: Path, name: str) -> Checkpoint:
-    """`best`, `averaged`, `newest`, a step's number, or a folder's name."""
-    if name == "best":
-        return load_weights(run)
-    found = find_checkpoints(run)
-    if name == "newest" and found:
-        return load_weights(found[0][1])
-    step = name.removeprefix("step-")
-    path = checkpoint_path(run, int(step)) if step.isascii() and step.isdecimal() else run / "checkpoints" / name
-    if not path.is_dir():
-        steps = ", ".join(str(step) for step, _ in reversed(found)) or "none"
-        raise CheckpointError(
-            f"{run}: no checkpoint {name!r}; give best, averaged, newest or a step: there are {steps}"
-        )
-    return load_weights(path)
-
-
-def _average(run: Path, number: int) -> Checkpoint:
-    """The mean of the last checkpoints' weights; all else is the newest one's."""
-    paths = [path for _, path in find_checkpoints(run)][:number]
-    if len(paths) < number:
-        raise CheckpointError(f"{run}: has {len(paths)} checkpoints, so {number} cannot be averaged")
-    newest = load_weights(paths[0])
-    state = {**newest.state, "validations": []}  # the mean was never validated
-    return Checkpoint(step=newest.step, path=newest.path, state=state, weights=average_weights(paths))
-
-
-def _data_folder(run: Path, recorded: Path) -> Path:
-    """Where the run's configuration says, with its whole path, or where the checkpoint says."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return Path(tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))["data"]["folder"])
-    return recorded
-
-
-def _read_data(folder: Path, vocabulary_sha256: str) -> DataManifest | None:
-    """The manifest of the data folder, if it is still there and the same."""
-    try:
-        manifest = read_data_manifest(folder)
-    except DataError:
-        return None
-    return manifest if manifest.vocabulary.file.sha256 == vocabulary_sha256 else None
-
-
-def _open_valid(folder: Path, manifest: DataManifest) -> Sequence[EvaluationSet]:
-    try:
-        return open_evaluation_sets(folder, manifest, manifest.valid)
-    except (DataError, OSError, ValueError):
-        return ()
-
-
-def _find_vocabulary(run: Path, data_folder: Path, data: DataManifest | None, sha256: str) -> bytes:
-    """The vocabulary that the weights were trained with: a copy in the run folder, or that of the data folder."""
-    paths = [run / VOCABULARY] + ([] if data is None else [data_folder / data.vocabulary.file.path])
-    for path in paths:
-        with contextlib.suppress(OSError):
-            if hash_bytes(content := path.read_bytes()) == sha256:
-                return content
-    raise CheckpointError(
-        f"{run}: its vocabulary is not there, or another: neither {run / VOCABULARY} nor the data folder {data_folder} "
-        f"has the one with SHA-256 {sha256[:8]}…; put back one of them"
-    )
 
 
 def _check_target(target: Path) -> None:
@@ -297,9 +167,7 @@ def _is_ours(folder: Path) -> bool:
     return (folder / MANIFEST).is_file() and b'"septuagint-artifact"' in (folder / MANIFEST).read_bytes()
 
 
-def _build(
-    trained: Trained, folder: Path, kind: Kind, quantization: str, license: str, report: ProgressReport
-) -> Manifest:
+def _build(trained: Trained, folder: Path, kind: Kind, options: Options, report: ProgressReport) -> Manifest:
     """Fills a folder. Every export is compared with the checkpoint in float32, whatever it is quantised to."""
     with scratch(folder) as single:
         with report.stage("converting", None, ""):
@@ -316,14 +184,17 @@ def _build(
                 report.warn("transformers is not installed: not the folder was compared, but a CTranslate2 model")
             else:
                 checks = {"max_difference": theirs.difference, "num_pieces": theirs.num_pieces}
-        elif quantization == "float32":
+        elif options.quantization == "float32" and not options.has_vocabulary_map:
             for path in single.iterdir():
                 path.rename(folder / path.name)
         else:
-            _write_ctranslate2_folder(trained, folder, quantization)
-            checks |= _compare_bleu(trained, single, folder, quantization, parity, report)
-    description = _describe(trained, kind, quantization, checks)
-    card = write_card(Manifest(**description, files={}), _background(trained, license))
+            _write_ctranslate2_folder(trained, folder, options.quantization)
+            if options.has_vocabulary_map:
+                with report.stage("vocabulary map", None, ""):
+                    _write_vocabulary_map(trained, folder)
+            checks |= _compare_bleu(trained, single, folder, options, parity, report)
+    description = _describe(trained, kind, options, checks)
+    card = write_card(Manifest(**description, files={}), _background(trained, options.license))
     (folder / CARD).write_text(card, encoding="utf-8")
     return seal(folder, description)
 
@@ -341,8 +212,14 @@ def _write_ctranslate2_folder(trained: Trained, folder: Path, quantization: str)
     write_metadata(folder, trained.config["data"]["source_language"], trained.config["data"]["target_language"])
 
 
+def _write_vocabulary_map(trained: Trained, folder: Path) -> None:
+    vocabulary = trained.vocabulary
+    frequent, allowed = learn_vocabulary_map(*trained.training_sample(NUM_PAIRS), vocabulary.size)
+    write_vocabulary_map(folder / MODEL / VOCABULARY_MAP, vocabulary.pieces, frequent, allowed)
+
+
 def _write_hugging_face_folder(trained: Trained, folder: Path) -> None:
-    decode = _decode_settings(trained)
+    decode = _decode_settings(trained, Options())
     write_hugging_face(
         folder,
         weights=trained.checkpoint.weights,
@@ -359,19 +236,20 @@ def _pairs(trained: Trained) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _compare_bleu(
-    trained: Trained, single: Path, folder: Path, quantization: str, parity: Parity, report: ProgressReport
+    trained: Trained, single: Path, folder: Path, options: Options, parity: Parity, report: ProgressReport
 ) -> dict[str, Any]:
-    """What quantisation changes, on all validation text; nothing where the text is no longer there."""
+    """What quantisation and a map change, on all validation text; nothing where the text is no longer there."""
     sources = [line for text in trained.valid for line in text.source_lines]
     references = [line for text in trained.valid for line in text.target_lines]
     if not sources:
         report.warn("the validation text is not there, so what quantisation changes in BLEU was not measured")
         return {}
     scores: list[Score] = []
-    for place, kind in ((single, "float32"), (folder, quantization)):
+    plain = Options(quantization="float32")
+    for place, made_with in ((single, plain), (folder, options)):
         checks = {"max_difference": parity.difference, "num_pieces": parity.num_pieces}
-        seal(place, _describe(trained, "ctranslate2", kind, checks))
-        with report.stage(f"BLEU {kind}", len(sources), "lines") as stage:
+        seal(place, _describe(trained, "ctranslate2", made_with, checks))
+        with report.stage(f"BLEU {made_with.quantization}", len(sources), "lines") as stage:
             scores.append(score_artifact(Artifact(place), sources, references, stage.advance))
     return {
         "bleu_float32": scores[0].bleu,
@@ -382,7 +260,7 @@ def _compare_bleu(
     }
 
 
-def _describe(trained: Trained, kind: Kind, quantization: str, checks: dict[str, Any]) -> dict[str, Any]:
+def _describe(trained: Trained, kind: Kind, options: Options, checks: dict[str, Any]) -> dict[str, Any]:
     data = trained.config["data"]
     return {
         "kind": kind,
@@ -390,11 +268,11 @@ def _describe(trained: Trained, kind: Kind, quantization: str, checks: dict[str,
         "source_language": data["source_language"],
         "target_language": data["target_language"],
         "normaliser": NORMALISER if trained.data is None else trained.data.normaliser,
-        "quantization": quantization,
+        "quantization": options.quantization,
         "preset": trained.model.preset,
         "num_parameters": sum(tensor.numel() for tensor in trained.checkpoint.weights.values()),
         "vocabulary_size": trained.vocabulary.size,
-        "decode": _decode_settings(trained),
+        "decode": _decode_settings(trained, options),
         "origin": Origin(
             run=trained.run.absolute().name,
             checkpoint=trained.name,
@@ -406,12 +284,13 @@ def _describe(trained: Trained, kind: Kind, quantization: str, checks: dict[str,
     }
 
 
-def _decode_settings(trained: Trained) -> DecodeSettings:
+def _decode_settings(trained: Trained, options: Options) -> DecodeSettings:
     return DecodeSettings(
         max_length_ratio=MAX_LENGTH_RATIO,
         max_length_extra=MAX_LENGTH_EXTRA,
         max_length=MAX_LENGTH,
         max_source_pieces=min(_longest_source(trained), MAX_LENGTH),
+        vocabulary_map=options.has_vocabulary_map,
     )
 
 

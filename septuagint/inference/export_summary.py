@@ -8,15 +8,18 @@ from septuagint.inference.ctranslate2_model import QUANTIZATIONS
 from septuagint.inference.export import DEFAULT_QUANTIZATION, FORMATS, Exported
 
 
-def check_options(format: str, quantization: str | None) -> dict[str, Any]:
-    """Format and quantisation as `export` takes them; a mistake is told with what may be given."""
+def check_options(format: str, quantization: str | None, *, vocabulary_map: bool) -> dict[str, Any]:
+    """Format and what goes with it, as `export` takes them; a mistake is told with what may be given."""
     if format not in FORMATS:
         raise UserError(f"--format {format}: must be {', '.join(FORMATS)}")
     if quantization is not None and quantization not in QUANTIZATIONS:
         raise UserError(f"--quantization {quantization}: must be {', '.join(QUANTIZATIONS)}")
     if format == "huggingface" and quantization not in (None, "float32"):
         raise UserError(f"--quantization {quantization}: Hugging Face gets float32; quantise it there, or leave it out")
-    return {"format": format, "quantization": quantization or DEFAULT_QUANTIZATION}
+    if vocabulary_map and format != "ctranslate2":
+        raise UserError(f"--vocabulary-map: what reads {format} does not use one; leave it out")
+    quantization = quantization or DEFAULT_QUANTIZATION
+    return {"format": format, "quantization": quantization, "vocabulary_map": vocabulary_map}
 
 
 def summarise_export(exported: Exported) -> dict[str, Any]:
@@ -32,7 +35,7 @@ def print_export(exported: Exported) -> None:
     """A few lines."""
     manifest, checks = exported.manifest, exported.manifest.checks
     print(
-        f"exported {manifest.origin.checkpoint} of {manifest.origin.run}: {manifest.kind}, {manifest.quantization}, "
+        f"exported {manifest.origin.checkpoint} of {manifest.origin.run}: {manifest.kind}, {manifest.numbers}, "
         f"{exported.num_bytes / 1e6:.1f} MB"
     )
     print(
@@ -41,7 +44,7 @@ def print_export(exported: Exported) -> None:
     )
     if "bleu_change" in checks:
         print(
-            f"{manifest.quantization} against float32: BLEU {checks['bleu_change']:+.2f}, from "
+            f"{manifest.numbers} against float32: BLEU {checks['bleu_change']:+.2f}, from "
             f"{checks['bleu_float32']:.2f} to {checks['bleu']:.2f} on {checks['bleu_lines']:,} lines of validation text"
         )
     print(f"folder: {exported.folder}")

@@ -66,12 +66,22 @@ def write_card(manifest: Manifest, background: Background) -> str:
             "",
             "- It translates sentences, one at a time, without what stands before them. Lines of more than "
             f"{manifest.decode.max_source_pieces} pieces are cut into sentences first.",
+            *_map_limit(manifest),
             "- It knows the kinds of text that it was trained on; on others it may be fluent and wrong.",
             "- Nobody has looked for bias, insults or invented facts in what it writes.",
             "- The licence of a model may depend on that of its training text; this card only repeats what was said.",
             "",
         ]
     )
+
+
+def _map_limit(manifest: Manifest) -> list[str]:
+    if not manifest.decode.vocabulary_map:
+        return []
+    return [
+        "- Its vocabulary map leaves out pieces that no source of a batch suggests, so a line's translation can depend "
+        "on the lines that are translated with it."
+    ]
 
 
 def _front_matter(manifest: Manifest, background: Background, pair: str) -> list[str]:
@@ -142,12 +152,12 @@ def _scores(manifest: Manifest, background: Background) -> list[str]:
     ]
     if "bleu_change" in checks:
         lines.append(
-            f"{manifest.quantization} changes BLEU by {checks['bleu_change']:+.2f} (from {checks['bleu_float32']:.2f} "
+            f"{manifest.numbers} changes BLEU by {checks['bleu_change']:+.2f} (from {checks['bleu_float32']:.2f} "
             f"to {checks['bleu']:.2f} on {checks['bleu_lines']:,} lines of validation text, beam "
             f"{manifest.decode.beam_size})."
         )
-    elif manifest.quantization != "float32":
-        lines.append(f"What {manifest.quantization} changes was not measured: the validation text was not there.")
+    elif manifest.numbers != "float32":
+        lines.append(f"What {manifest.numbers} changes was not measured: the validation text was not there.")
     return lines
 
 

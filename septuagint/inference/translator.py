@@ -27,6 +27,8 @@ from septuagint.inference.segmenter import Segment, join_translations, split_tex
 MAX_BEAM_SIZE = 32
 # Pieces that CTranslate2 gets at a time, padding counted in. More are hardly faster, and less evenly spread over cores.
 _BATCH_PIECES = {"cpu": 1024, "cuda": 8192}
+# With a vocabulary map: the pieces of fewer sentences are fewer.
+_BATCH_PIECES_WITH_MAP = {"cpu": 512, "cuda": 8192}
 _POLL_SECONDS = 0.001
 # Text this much shorter than a limit of pieces cannot exceed it, as no character has more than four byte pieces.
 _MAX_PIECES_PER_CHARACTER = 4
@@ -138,12 +140,14 @@ class Translator:
             max_input_length=0,
             max_decoding_length=limit,
             return_scores=True,
+            use_vmap=self.manifest.decode.vocabulary_map,
         )
         return results
 
     def batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Rows to be given to `search` together."""
-        return batches_of_similar_length(lengths, _BATCH_PIECES[self.device])
+        sizes = _BATCH_PIECES_WITH_MAP if self.manifest.decode.vocabulary_map else _BATCH_PIECES
+        return batches_of_similar_length(lengths, sizes[self.device])
 
     def _split(self, line: str) -> list[Segment]:
         """The parts of a line that are translated; none where there is no text."""

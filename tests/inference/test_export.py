@@ -16,10 +16,11 @@ from septuagint.data.files import hash_file
 from septuagint.errors import CheckpointError, ConfigError, ParityError, StorageError, UserError
 from septuagint.inference import export as export_module
 from septuagint.inference.artifact import MANIFEST, Artifact, NewerArtifactError, is_artifact, read_manifest
-from septuagint.inference.export import artifact_of_run, export, open_trained
+from septuagint.inference.export import artifact_of_run, export
 from septuagint.inference.export_summary import check_options
 from septuagint.inference.model_card import Background, write_card
 from septuagint.inference.scoring import Score
+from septuagint.inference.trained import open_trained
 from septuagint.training.checkpoint import (
     checkpoint_path,
     load_weights,
@@ -477,12 +478,18 @@ def test_hugging_face_does_not_have_every_network(run_folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("format", "quantization", "known"),
-    [("onnx", None, "argos"), ("ctranslate2", "int4", "int8_float16"), ("huggingface", "int8", "float32")],
+    ("format", "quantization", "vocabulary_map", "known"),
+    [
+        ("onnx", None, False, "argos"),
+        ("ctranslate2", "int4", False, "int8_float16"),
+        ("huggingface", "int8", False, "float32"),
+        ("huggingface", None, True, "--vocabulary-map: what reads huggingface does not use one"),
+        ("argos", None, True, "--vocabulary-map: what reads argos does not use one"),
+    ],
 )
-def test_options_out_of_range_are_answered_with_the_range(format, quantization, known):
+def test_options_out_of_range_are_answered_with_the_range(format, quantization, vocabulary_map, known):
     with pytest.raises(UserError, match=known):
-        check_options(format, quantization)
+        check_options(format, quantization, vocabulary_map=vocabulary_map)
 
 
 def test_what_was_exported_is_summed_up(run_folder, tmp_path):

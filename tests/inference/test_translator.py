@@ -11,8 +11,8 @@ from septuagint.data.vocabulary import EOS
 from septuagint.errors import ArtifactError, UserError
 from septuagint.inference.artifact import Artifact, seal
 from septuagint.inference.beam import translate_ids
-from septuagint.inference.export import open_trained
 from septuagint.inference.search import Hypothesis
+from septuagint.inference.trained import open_trained
 from septuagint.inference.translator import MAX_BEAM_SIZE, Translator
 from tests.inference.conftest import (
     change_manifest,
