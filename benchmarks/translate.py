@@ -6,7 +6,7 @@ Every engine translates the same lines with the same weights and beam 4, in a pr
 that what else happens hits all. Target tokens are the pieces that an engine wrote, EOS included; the figures
 are medians over the rounds, and rates of one round are compared with each other.
 
-    torch            our beam search on the checkpoint (float32 on CPUs, bfloat16 on GPUs)
+    torch            our beam search on the checkpoint (float32 on CPUs, bfloat16 on GPUs), pre-tokenised
     translate        the artifact through `septuagint.inference.translator`, from text to text; with a vocabulary map
                      where the run's data folder is still there
     ctranslate2      CTranslate2 called directly on pre-tokenised batches, of the size that was fastest before
@@ -33,7 +33,8 @@ from septuagint.inference.scoring import score
 from septuagint.inference.text_stream import read_lines
 from septuagint.progress import ProgressReport
 
-Translate = Callable[[Sequence[str]], tuple[list[str], int]]  # lines -> translations and target tokens
+# Of the first so many lines: translations, put together when they are asked for, and target tokens.
+Translate = Callable[[int], tuple[Callable[[], list[str]], int]]
 
 _CT2_BATCHES = [
     ("tokens", 512),
@@ -43,7 +44,7 @@ _CT2_BATCHES = [
     ("examples", 32),
     ("examples", 64),
 ]
-_HF_BATCHES = {"cpu": [8, 16, 32, 64], "cuda": [64, 128, 256, 512]}
+_HF_BATCHES = {"cpu": [8, 16, 32, 64], "cuda": [128, 256, 512, 1024]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,12 +183,13 @@ def serve(engine: Engine, sources: list[str], connection: Connection) -> None:
     openers = {"torch": open_torch, "translate": open_artifact, "ctranslate2": open_bare, "huggingface": open_hf}
     translate, choice = openers[engine.kind](engine, sources)
     # What is compiled is compiled for as much text as there is.
-    translate(sources if engine.device == "cuda" and engine.kind == "torch" else sources[:50])
+    translate(len(sources) if engine.device == "cuda" and engine.kind == "torch" else 50)
     connection.send("ready")
     while connection.recv():
         begin = time.perf_counter()
-        translations, num_tokens = translate(sources)
-        connection.send((translations, num_tokens, time.perf_counter() - begin, choice))
+        translations, num_tokens = translate(len(sources))
+        seconds = time.perf_counter() - begin
+        connection.send((translations(), num_tokens, seconds, choice))
 
 
 def open_torch(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
@@ -203,11 +205,13 @@ def open_torch(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
     model = trained.network().to(engine.device)
     dtype = torch.bfloat16 if engine.device == "cuda" else torch.float32
 
-    def translate(lines: Sequence[str]) -> tuple[list[str], int]:
-        ids, lengths = trained.vocabulary.encode([normalise(line) for line in lines])
-        found = translate_ids(model, np.split(ids, np.cumsum(lengths)[:-1]), beam_size=engine.beam_size, dtype=dtype)
+    ids, lengths = trained.vocabulary.encode([normalise(line) for line in sources])
+    pieces = np.split(ids, np.cumsum(lengths)[:-1])
+
+    def translate(num_lines: int) -> tuple[Callable[[], list[str]], int]:
+        found = translate_ids(model, pieces[:num_lines], beam_size=engine.beam_size, dtype=dtype)
         best = [hypotheses[0].ids for hypotheses in found]
-        return [trained.vocabulary.decode(ids) for ids in best], sum(len(ids) + 1 for ids in best)
+        return lambda: [trained.vocabulary.decode(ids) for ids in best], sum(len(ids) + 1 for ids in best)
 
     return translate, str(dtype).removeprefix("torch.")
 
@@ -218,9 +222,9 @@ def open_artifact(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
 
     translator = Translator(Artifact(Path(engine.folder)), device=engine.device)
 
-    def translate(lines: Sequence[str]) -> tuple[list[str], int]:
-        found = list(translator.translate([lines], beam_size=engine.beam_size))
-        return [line.text for line in found], sum(line.num_pieces for line in found)
+    def translate(num_lines: int) -> tuple[Callable[[], list[str]], int]:
+        found = list(translator.translate([sources[:num_lines]], beam_size=engine.beam_size))
+        return lambda: [line.text for line in found], sum(line.num_pieces for line in found)
 
     return translate, "as it chooses"
 
@@ -260,9 +264,9 @@ def open_bare(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
     spread, batch = _fastest(choices, lambda choice: open_with(*choice), pieces, num_inputs=64)
     run = open_with(spread, batch)
 
-    def translate(lines: Sequence[str]) -> tuple[list[str], int]:
-        found = run(pieces[: len(lines)])  # cut into pieces beforehand
-        return [vocabulary.decode_pieces(part) for part in found], sum(len(part) + 1 for part in found)
+    def translate(num_lines: int) -> tuple[Callable[[], list[str]], int]:
+        found = run(pieces[:num_lines])
+        return lambda: [vocabulary.decode_pieces(part) for part in found], sum(len(part) + 1 for part in found)
 
     return translate, f"{batch[1]} {batch[0]}, {spread[0]} x {spread[1]} threads"
 
@@ -277,9 +281,10 @@ def open_hf(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
     model = AutoModelForSeq2SeqLM.from_pretrained(engine.folder, dtype=dtype).to(engine.device).eval()
 
     @torch.inference_mode()
-    def run(lines: Sequence[str], batch_size: int) -> tuple[list[str], int]:
+    def run(lines: Sequence[str], batch_size: int) -> tuple[Callable[[], list[str]], int]:
         order = sorted(range(len(lines)), key=lambda row: -len(lines[row]))
-        translations, num_tokens = [""] * len(lines), 0
+        found: list[list[int]] = [[]] * len(lines)
+        num_tokens = 0
         for begin in range(0, len(order), batch_size):
             rows = order[begin : begin + batch_size]
             batch = tokenizer([lines[row] for row in rows], return_tensors="pt", padding=True).to(engine.device)
@@ -288,13 +293,13 @@ def open_hf(engine: Engine, sources: list[str]) -> tuple[Translate, str]:
                 **batch, num_beams=engine.beam_size, max_new_tokens=min(2 * longest + 10, 1023), max_length=None
             )
             num_tokens += int((ids[:, 1:] != tokenizer.pad_token_id).sum())
-            for row, line in zip(rows, tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True):
-                translations[row] = line
-        return translations, num_tokens
+            for row, line in zip(rows, ids.tolist(), strict=True):
+                found[row] = line
+        return lambda: tokenizer.batch_decode(found, skip_special_tokens=True), num_tokens
 
     sizes = _HF_BATCHES[engine.device]
     size = _fastest(sizes, lambda size: lambda lines: run(lines, size), list(sources), num_inputs=max(sizes))
-    return lambda lines: run(lines, size), f"{size} sentences, {dtype}".replace("torch.", "")
+    return lambda num_lines: run(sources[:num_lines], size), f"{size} sentences, {dtype}".replace("torch.", "")
 
 
 def _fastest(

@@ -14,7 +14,8 @@ LAYERS = [
     # core: values in, values out
     set("data.normaliser data.scripts data.filters data.vocabulary data.sentences data.order data.packing".split())
     | set("model.attention model.dropout model.loss model.transformer".split())
-    | set("inference.search inference.slots inference.gpu_kernels inference.beam inference.vocabulary_map".split())
+    | set("inference.search inference.slot_queue inference.slots inference.gpu_kernels inference.beam".split())
+    | set("inference.vocabulary_map".split())
     | set("inference.length_batches inference.scoring inference.segmenter".split())
     | set("inference.text_checks inference.argos_sentences".split())
     | set("training.optimizer training.precision training.step training.meter training.memory".split())

@@ -9,10 +9,9 @@ continuation ended. It never translates to nothing: EOS cannot come first.
 B sentences, W beams of a sentence, C candidates (2 W), T steps, V vocabulary, R = B * W.
 """
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, fields
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -84,15 +83,14 @@ class Search:
             finished_ends_BW=torch.zeros(num_sentences, num_beams, dtype=torch.int64, device=device),
         )
 
-    def select(self, rows: Tensor) -> "Search":
-        """These sentences only, in this order; a copy."""
+    def select(self, rows: Tensor | slice) -> "Search":
+        """These sentences only, in this order."""
         return Search(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
-    @staticmethod
-    def join(searches: Sequence["Search"]) -> "Search":
-        """The sentences of all of them."""
-        names = [field.name for field in fields(Search)]
-        return Search(**{name: torch.cat([getattr(search, name) for search in searches]) for name in names})
+    def put(self, rows: Tensor, search: "Search") -> None:
+        """Makes these rows the sentences of another search. In place."""
+        for field in fields(self):
+            getattr(self, field.name).index_copy_(0, rows, getattr(search, field.name))
 
     def restart(self, is_new_B: Tensor, limits_B: Tensor) -> None:
         """Begins anew, with other sentences, in some of the rows. In place."""
@@ -174,24 +172,25 @@ def _pack_ends(steps_B: Tensor, beams_BW: Tensor, ids_BW: Tensor) -> Tensor:
 
 def read_hypotheses(search: Search, rules: Rules) -> list[list[Hypothesis]]:
     """The best hypotheses of each sentence, put together from the last piece to the first."""
-    tokens_BTW, parents_BTW = search.tokens_BTW.cpu().numpy(), search.parents_BTW.cpu().numpy()
-    scores_BN = search.finished_scores_BW[:, : rules.num_hypotheses].cpu().numpy()
-    packed_BN, last_BN = np.divmod(search.finished_ends_BW[:, : rules.num_hypotheses].cpu().numpy(), _MAX_IDS)
-    steps_BN, beams_BN = np.divmod(packed_BN, rules.beam_size)
-    ids_BNT = np.zeros((*steps_BN.shape, tokens_BTW.shape[1] + 1), np.int64)
-    np.put_along_axis(ids_BNT, steps_BN[..., None], last_BN[..., None], axis=2)
-    for step in range(int(steps_BN.max()) - 1, -1, -1):
-        is_within = step < steps_BN
-        tokens_BN = np.take_along_axis(tokens_BTW[:, step], beams_BN, 1)
-        ids_BNT[..., step] = np.where(is_within, tokens_BN, ids_BNT[..., step])
-        beams_BN = np.where(is_within, np.take_along_axis(parents_BTW[:, step], beams_BN, 1), beams_BN)
+    ends_BN = search.finished_ends_BW[:, : rules.num_hypotheses]
+    last_BN, packed_BN = (ends_BN % _MAX_IDS).int(), ends_BN // _MAX_IDS
+    beams_BN, steps_BN = packed_BN % rules.beam_size, packed_BN // rules.beam_size
+    room = int(steps_BN.max()) + 1
+    ids_BNT = last_BN.new_zeros(*last_BN.shape, room).scatter_(2, steps_BN[..., None], last_BN[..., None])
+    for step in range(room - 2, -1, -1):
+        is_within_BN = step < steps_BN
+        tokens_BN = search.tokens_BTW[:, step].gather(1, beams_BN)
+        ids_BNT[..., step] = torch.where(is_within_BN, tokens_BN, ids_BNT[..., step])
+        parents_BN = search.parents_BTW[:, step].gather(1, beams_BN).long()
+        beams_BN = torch.where(is_within_BN, parents_BN, beams_BN)
     lengths_BN = steps_BN + (last_BN != EOS)
+    scores_BN = search.finished_scores_BW[:, : rules.num_hypotheses]
     return [
         [
-            Hypothesis(ids=ids[:length].tolist(), score=float(score))
+            Hypothesis(ids=ids[:length].tolist(), score=score)
             for ids, length, score in zip(ids_NT, lengths, scores, strict=True)
-            if np.isfinite(score)
+            if math.isfinite(score)
         ]
-        or [Hypothesis(ids=[], score=-np.inf)]  # weights that are not finite say nothing
-        for ids_NT, lengths, scores in zip(ids_BNT, lengths_BN, scores_BN, strict=True)
+        or [Hypothesis(ids=[], score=-math.inf)]  # weights that are not finite say nothing
+        for ids_NT, lengths, scores in zip(ids_BNT.cpu().numpy(), lengths_BN.tolist(), scores_BN.tolist(), strict=True)
     ]

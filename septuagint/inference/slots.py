@@ -3,12 +3,15 @@
 A host cannot launch the small kernels of a step as fast as a GPU runs them. So every step has the same shape: it is
 compiled, recorded once, and replayed. The sentences of the slots are at different steps; sources lie end to end, and
 the past of a slot in pages that it has while it needs them. So nothing is padded: kernels of our own (`gpu_kernels`)
-look for each sentence at as much as it has.
+look for each sentence at as much as it has. Sentences come and go without the host, too (`slot_queue`): it only hears
+how many are finished, while the GPU works on.
 
 B slots, W beams of a slot, T steps that a slot can make, X pages that it can have, S source tokens that there is room
-for, P steps that all pages have room for, H heads, K numbers of a head, R = B * W, V vocabulary, N likeliest pieces.
+for, P steps that all pages have room for, H heads, K numbers of a head, R = B * W, V vocabulary, N sentences.
 """
 
+import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -27,6 +30,7 @@ from septuagint.inference.search import (
     length_limit,
     read_hypotheses,
 )
+from septuagint.inference.slot_queue import SlotQueue
 from septuagint.model.transformer import DecoderLayer, EncoderLayer, Transformer, follow_parents
 
 # More rows than this do not make a row cheaper.
@@ -36,14 +40,16 @@ _PAST_BYTES, _PAST_SHARE = 4 << 30, 1 / 8
 _SOURCE_BYTES, _SOURCE_SHARE = 2 << 30, 1 / 16
 # The same for the scores over the vocabulary, which decide how many slots there are.
 _LOGITS_BYTES, _LOGITS_SHARE = 1 << 30, 1 / 32
+# And for what was found.
+_FOUND_BYTES, _FOUND_SHARE = 1 << 30, 1 / 32
 # Sources that are read by the encoder at once.
 _ENCODED_TOKENS = 65_536
 # Steps of a page.
 _PAGE = 32
-# Who is finished is asked after so many steps: the answer makes the host wait.
-_STEPS_AT_A_TIME = 6
-# What is to become of a slot.
-_STAYS, _IS_NEW, _IS_PARKED = range(3)
+# Sentences come and go after so many steps: that costs a part of a step, an empty slot its share of every step.
+_STEPS_PER_ROUND = 3
+# The host is so many rounds ahead of the GPU.
+_ROUNDS_AHEAD = 2
 
 
 class Kernels(Protocol):
@@ -76,9 +82,12 @@ def translate_in_slots(
     """The best hypotheses for each source."""
     results: list[list[Hypothesis]] = [[] for _ in sources]
     lengths = [len(source) for source in sources]
-    shares = list(_shares(lengths, _num_bytes(model, _SOURCE_BYTES, _SOURCE_SHARE) // _bytes_per_token(model, dtype)))
-    if not shares:
+    if not sources:
         return results
+    most_tokens = _num_bytes(model, _SOURCE_BYTES, _SOURCE_SHARE) // _bytes_per_token(model, dtype)
+    bytes_found = 2 * 4 * rules.beam_size * _PAGE * _num_pages(max(lengths))
+    most_sentences = _num_bytes(model, _FOUND_BYTES, _FOUND_SHARE) // bytes_found
+    shares = list(_shares(lengths, most_tokens, most_sentences))
     slots = Slots(
         model,
         rules,
@@ -89,17 +98,18 @@ def translate_in_slots(
         num_source_tokens=max(sum(lengths[row] for row in rows) for rows in shares),
     )
     for rows in shares:
-        for place, hypotheses in slots.translate([sources[row] for row in rows], advance):
-            results[rows[place]] = hypotheses
+        found = slots.translate([sources[row] for row in rows], advance)
+        for row, hypotheses in zip(rows, found, strict=True):
+            results[row] = hypotheses
     return results
 
 
-def _shares(lengths: Sequence[int], num_tokens: int) -> Iterator[list[int]]:
-    """Rows that are read together, the longest first."""
+def _shares(lengths: Sequence[int], num_tokens: int, num_rows: int = sys.maxsize) -> Iterator[list[int]]:
+    """Rows that are read together, the longest first; one at least, and else no more than this."""
     share: list[int] = []
     total = 0
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if share and total + lengths[row] > num_tokens:
+        if share and (total + lengths[row] > num_tokens or len(share) >= num_rows):
             yield share
             share, total = [], 0
         share.append(row)
@@ -167,28 +177,38 @@ class Slots:
         self._logits_dtype = torch.float32 if dtype == torch.float32 else torch.float16
         bytes_per_slot = num_beams * model.embeddings.num_embeddings * self._logits_dtype.itemsize
         most_slots = min(_MAX_SLOTS, _num_bytes(model, _LOGITS_BYTES, _LOGITS_SHARE) // bytes_per_slot)
-        # A power of two, so that there are few shapes, and more than one: torch compiles that one for itself. Half of
-        # the sentences wait, so that the slots of the first to finish are not empty for long.
-        num_slots = max(2, 1 << min(num_sentences // 2, most_slots // 2).bit_length())
+        # A power of two, so that there are few shapes, and more than one: torch compiles that one for itself. Two
+        # thirds of the sentences wait at first: when none waits, slots become empty, and a step costs as much.
+        num_slots = 1 << max(1, min(num_sentences // 3, most_slots).bit_length() - 1)
         most_pages = _num_pages(longest)
         budget = _num_bytes(model, _PAST_BYTES, _PAST_SHARE) // (_PAGE * num_beams * _bytes_per_token(model, dtype))
         num_pages = max(most_pages, min(budget, num_slots * most_pages))
         room = most_pages * _PAGE
         self._model, self._rules, self._dtype, self._kernels = model, rules, dtype, kernels
         self._search = Search.begin(torch.full((num_slots,), room, device=device), num_beams=num_beams, room=room)
+        self._search.is_done_B.fill_(True)
+        self._queue = SlotQueue(
+            num_slots=num_slots,
+            num_sentences=num_sentences,
+            num_pages=num_pages,
+            most_pages=most_pages,
+            device=device,
+        )
+        # Of all sentences, and at the end of nobody.
+        self._all_begins_N = torch.zeros(num_sentences + 1, dtype=torch.int64, device=device)
+        self._all_counts_N = torch.ones_like(self._all_begins_N)
+        self._found = Search.begin(torch.full_like(self._all_begins_N, room), num_beams=num_beams, room=room)
         self._steps_B = torch.zeros(num_slots, dtype=torch.int64, device=device)
         self._begins_B = torch.zeros_like(self._steps_B)
         self._counts_B = torch.ones_like(self._steps_B)
         self._ancestors_BWT = torch.zeros(num_slots, num_beams, room, dtype=torch.int32, device=device)
-        self._free_pages = list(range(1, num_pages + 1))  # page 0 is of all who have no sentence
-        self._pages_BX = torch.zeros(num_slots, most_pages, dtype=torch.int64, device=device)
         past_shape = ((num_pages + 1) * _PAGE, num_beams, 2, *head)
         self._memories = [
             SlotMemory(
                 kernels=kernels,
                 past_PW2HK=torch.zeros(past_shape, dtype=dtype, device=device),
                 source_S2HK=torch.zeros(max(2, num_source_tokens), 2, *head, dtype=dtype, device=device),
-                pages_BX=self._pages_BX,
+                pages_BX=self._queue.pages_BX,
                 ancestors_BWT=self._ancestors_BWT,
                 steps_B=self._steps_B,
                 begins_B=self._begins_B,
@@ -197,7 +217,6 @@ class Slots:
             for _ in model.decoder
         ]
         self._output_DV = model.embeddings.weight.to(self._logits_dtype).t()
-        self._changes = torch.zeros(4 + most_pages, num_slots, dtype=torch.int64, device=device)
         self._let_sizes_vary()
         self._run = _compiled if device.type == "cuda" else _as_it_is
         record = _record if device.type == "cuda" else _as_it_is
@@ -209,50 +228,35 @@ class Slots:
             _let_vary(tensor, *range(2 if tensor.ndim == 3 else 1))
         for tensor in (self._steps_B, self._begins_B, self._counts_B):
             _let_vary(tensor, 0)
-        _let_vary(self._pages_BX, 0, 1)
+        _let_vary(self._queue.pages_BX, 0, 1)
         _let_vary(self._ancestors_BWT, 0, 2)
         for memory in self._memories:
             _let_vary(memory.past_PW2HK, 0)
             _let_vary(memory.source_S2HK, 0)
 
-    def translate(
-        self, sources: Sequence[np.ndarray], advance: Callable[[int], None]
-    ) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """(number, hypotheses) of each source. The first ones have the first turn."""
+    def translate(self, sources: Sequence[np.ndarray], advance: Callable[[int], None]) -> list[list[Hypothesis]]:
+        """The hypotheses of each source. The first ones have the first turn."""
         self._read(sources)
         lengths = np.array([len(source) for source in sources])
-        begins = np.cumsum(lengths) - lengths
-        waiting = list(range(len(sources)))[::-1]
-        inside: dict[int, tuple[int, list[int]]] = {}  # the sentence in a slot, and its pages
-        finished: list[tuple[list[int], Search]] = []
-        free = list(range(len(self._steps_B)))
-        while waiting or inside:
-            changes = np.zeros(self._changes.shape, np.int64)
-            changes[0, free] = _IS_PARKED
-            for slot in free:
-                if not waiting or _num_pages(lengths[waiting[-1]]) > len(self._free_pages):
-                    break
-                sentence = waiting.pop()
-                pages = [self._free_pages.pop() for _ in range(_num_pages(lengths[sentence]))]
-                inside[slot] = sentence, pages
-                changes[:4, slot] = _IS_NEW, begins[sentence], lengths[sentence], length_limit(lengths[sentence])
-                changes[4 : 4 + len(pages), slot] = pages
-            if free:
-                self._changes.copy_(torch.from_numpy(changes))
-                self._make_changes()
-            for _ in range(_STEPS_AT_A_TIME):
+        limits = np.array([length_limit(length) for length in lengths])
+        for tensor, values in (
+            (self._all_begins_N, np.cumsum(lengths) - lengths),
+            (self._all_counts_N, lengths),
+            (self._found.limits_B, limits),
+        ):
+            tensor[: len(sources)] = torch.from_numpy(values).to(tensor.device)
+        self._queue.fill(-(-limits // _PAGE))
+        num_finished = 0
+        under_way: deque[Callable[[], int]] = deque()
+        while num_finished < len(sources):
+            self._make_changes()
+            under_way.append(_fetch(self._queue.num_left))
+            for _ in range(_STEPS_PER_ROUND):
                 self._make_step()
-            free = np.flatnonzero(self._search.is_done_B.cpu().numpy()).tolist()
-            done = [slot for slot in free if slot in inside]
-            if done:
-                rows = torch.tensor(done, device=self._steps_B.device)
-                finished.append(([inside[slot][0] for slot in done], self._search.select(rows)))
-                for slot in done:
-                    self._free_pages += inside.pop(slot)[1]
-                advance(len(done))
-        numbers = [number for part, _ in finished for number in part]
-        found = read_hypotheses(Search.join([search for _, search in finished]), self._rules)
-        yield from zip(numbers, found, strict=True)
+            if len(under_way) > _ROUNDS_AHEAD:
+                before, num_finished = num_finished, under_way.popleft()()
+                advance(num_finished - before)
+        return read_hypotheses(self._found.select(slice(len(sources))), self._rules)
 
     def _read(self, sources: Sequence[np.ndarray]) -> None:
         """Fills the keys and values of the sources, from the first to the last."""
@@ -268,16 +272,19 @@ class Slots:
             begin += len(memory_SD)
 
     def _change(self) -> None:
-        """Sentences come and go, all at once: one by one, the launches would take as long as a step."""
-        kinds_B, begins_B, counts_B, limits_B, *pages_XB = self._changes
-        is_changed_B = kinds_B != _STAYS
-        self._search.restart(is_changed_B, limits_B)
-        self._search.is_done_B.logical_or_(kinds_B == _IS_PARKED)
-        self._steps_B.masked_fill_(is_changed_B, 0)
-        self._begins_B.copy_(torch.where(is_changed_B, begins_B, self._begins_B))
-        self._counts_B.copy_(torch.where(is_changed_B, counts_B.clamp(min=1), self._counts_B))
-        pages_BX = torch.stack(pages_XB, dim=1)
-        self._pages_BX.copy_(torch.where(is_changed_B[:, None], pages_BX, self._pages_BX))
+        """Sentences come and go, all at once."""
+        search, queue = self._search, self._queue
+        self._found.put(queue.leave(search.is_done_B), search)
+        comes_B = queue.enter()
+        search.restart(comes_B, self._found.limits_B[queue.sentences_B])
+        # Who has no sentence is at the first step of a source of one token, done, and stays there.
+        is_changed_B = comes_B | search.is_done_B
+        for tensor, new in (
+            (self._steps_B, torch.zeros_like(self._steps_B)),
+            (self._begins_B, self._all_begins_N[queue.sentences_B]),
+            (self._counts_B, self._all_counts_N[queue.sentences_B]),
+        ):
+            tensor.copy_(torch.where(is_changed_B, new, tensor))
 
     def _step(self) -> None:
         """One more piece for every beam. Nothing here waits for a number from the device."""
@@ -327,6 +334,21 @@ def _let_vary(tensor: Tensor, *dimensions: int) -> Tensor:
     """These sizes are of this text: what is compiled must not depend on them."""
     torch._dynamo.maybe_mark_dynamic(tensor, dimensions)
     return tensor
+
+
+def _fetch(number: Tensor) -> Callable[[], int]:
+    """Begins to copy a number from the device; the result waits for it."""
+    copy = number.to("cpu", non_blocking=True, copy=True)
+    if number.device.type != "cuda":
+        return lambda: int(copy)
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch does not type it
+    event.record()
+
+    def wait() -> int:
+        event.synchronize()
+        return int(copy)
+
+    return wait
 
 
 def _record(function: Callable[[], None]) -> Callable[[], None]:

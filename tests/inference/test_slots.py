@@ -67,6 +67,7 @@ def test_slots_find_what_batches_find(monkeypatch, preset, beam_size, num_hypoth
     per_token = slots._bytes_per_token(model, torch.float32)
     monkeypatch.setattr(slots, "_SOURCE_BYTES", 80 * per_token)  # more than one share, and the first is not the largest
     monkeypatch.setattr(slots, "_PAST_BYTES", 21 * 8 * beam_size * per_token)  # not enough pages for all slots
+    monkeypatch.setattr(slots, "_FOUND_BYTES", 9 * 2 * 4 * beam_size * 136)  # nor room for all translations
     rules = {"beam_size": beam_size, "num_hypotheses": num_hypotheses, "length_penalty": length_penalty}
     sources = sources_of(3, 12, 1, 7, 12, 5, 2, 9, 30, 6, 5, 4, 8, 62)
     told = []
@@ -79,15 +80,14 @@ def test_slots_find_what_batches_find(monkeypatch, preset, beam_size, num_hypoth
 def test_slots_take_no_more_memory_than_there_is(monkeypatch):
     model, rules = restless_model(), Rules(beam_size=4, num_hypotheses=1, length_penalty=1.0)
     page = 32 * 4 * slots._bytes_per_token(model, torch.float32)
-    for num_bytes, expected in [(0, 3), (50 * page, 50), (page * 10**6, 3 * 64)]:
+    for num_bytes, expected in [(0, 3), (50 * page, 50), (page * 10**6, 3 * 32)]:
         monkeypatch.setattr(slots, "_PAST_BYTES", num_bytes)
         with torch.inference_mode():
             made = slots.Slots(
                 model, rules, torch.float32, PlainKernels, longest=40, num_sentences=100, num_source_tokens=4000
             )
-        assert len(made._free_pages) == expected
         assert len(made._memories[0].past_PW2HK) == 32 * (expected + 1)
-    for num_bytes, expected in [(0, 2), (17 * 4 * 4 * len(model.embeddings.weight), 16), (1 << 40, 64)]:
+    for num_bytes, expected in [(0, 2), (17 * 4 * 4 * len(model.embeddings.weight), 16), (1 << 40, 32)]:
         monkeypatch.setattr(slots, "_LOGITS_BYTES", num_bytes)
         with torch.inference_mode():
             made = slots.Slots(
@@ -100,6 +100,8 @@ def test_shares_hold_the_longest_sentences_first_within_a_budget():
     lengths = [5, 100, 6, 30, 90, 20, 7, 40, 101]
     shares = list(slots._shares(lengths, 200))
     assert [[lengths[row] for row in share] for share in shares] == [[101], [100, 90], [40, 30, 20, 7, 6, 5]]
+    shares = list(slots._shares(lengths, 200, 4))
+    assert [[lengths[row] for row in share] for share in shares] == [[101], [100, 90], [40, 30, 20, 7], [6, 5]]
     assert sorted(row for share in shares for row in share) == list(range(len(lengths)))
 
 
