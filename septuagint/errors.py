@@ -66,13 +66,13 @@ def writing_to(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            cure = "free some space and run the same command again: finished parts are kept"
+            cure = "free some space and run the same command again: nothing that was finished is lost"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             cure = "choose a folder that you may write to, or change its permissions"
         elif error.errno in (errno.ENOTDIR, errno.EEXIST):
             cure = "a file stands where a folder should be; choose another folder or move the file away"
         else:
-            cure = "put that right and run the same command again: finished parts are kept"
+            cure = "put that right and run the same command again: nothing that was finished is lost"
         raise StorageError(
             f"cannot write to {folder}: {error.strerror} ({error.filename or 'while writing'}); {cure}"
         ) from error

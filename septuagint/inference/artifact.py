@@ -141,15 +141,21 @@ def is_artifact(folder: Path) -> bool:
 
 def find_best_artifact(run: Path, warn: Callable[[str], None]) -> Artifact | None:
     """The artifact in a run folder, if it is that of the best checkpoint; a damaged one is as good as none."""
+    try:
+        best = read_sealed(run / "best" / "manifest.json")["files"]["model.safetensors"]["sha256"]
+    except (OSError, DamageError, KeyError, TypeError):
+        return None  # whoever exports the checkpoint will say what is wrong with it
+    return find_artifact(run, best, warn)
+
+
+def find_artifact(run: Path, weights_sha256: str, warn: Callable[[str], None]) -> Artifact | None:
+    """The artifact in a run folder, if it is that of these weights."""
     folder = run / OF_RUN
     if not is_artifact(folder):
         return None
     try:
-        best = read_sealed(run / "best" / "manifest.json")["files"]["model.safetensors"]["sha256"]
-        is_best = read_manifest(folder).origin.weights_sha256 == best
-        return Artifact(folder) if is_best else None
-    except (FileNotFoundError, DamageError, KeyError, TypeError):
-        return None  # whoever exports the checkpoint will say what is wrong with it
+        is_right = read_manifest(folder).origin.weights_sha256 == weights_sha256
+        return Artifact(folder) if is_right else None
     except NewerArtifactError:
         raise
     except ArtifactError as error:

@@ -25,6 +25,7 @@ from septuagint.inference.artifact import (
     Kind,
     Manifest,
     Origin,
+    find_artifact,
     find_best_artifact,
     read_manifest,
     seal,
@@ -123,12 +124,14 @@ def artifact_of_run(run: Path, report: ProgressReport) -> Artifact:
     """The artifact of a run's best checkpoint, in its folder; made where there is none, a damaged one, or another's."""
     folder = run / OF_RUN
     with writing_to(folder), one_at_a_time(run):
-        artifact = find_best_artifact(run, report.warn)
-        if artifact is None:
-            report.say(f"exporting the best checkpoint of {run} into {folder}")
-            _export(open_trained(run), folder, Options(), report)
-            artifact = Artifact(folder)
-    return artifact
+        if artifact := find_best_artifact(run, report.warn):
+            return artifact
+        trained = open_trained(run)  # the newest, where none is called best
+        if not (run / "best").exists() and (artifact := find_artifact(run, trained.weights_sha256, report.warn)):
+            return artifact
+        report.say(f"exporting the best checkpoint of {run} into {folder}")
+        _export(trained, folder, Options(), report)
+        return Artifact(folder)
 
 
 def _remove_leftovers(target: Path) -> None:

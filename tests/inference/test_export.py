@@ -368,6 +368,15 @@ class TestArtifactOfARun:
         assert (first.folder / MANIFEST).stat() == before
         assert notes.messages == []
 
+    def test_it_is_made_once_for_the_newest_checkpoint_where_none_is_called_best(self, own_run, notes):
+        (own_run / "best").unlink()
+        first = artifact_of_run(own_run, QUIET)
+        assert first.manifest.origin.step == 40
+        assert artifact_of_run(own_run, notes).manifest == first.manifest
+        assert notes.messages == []
+        shutil.rmtree(checkpoint_path(own_run, 40))
+        assert artifact_of_run(own_run, notes).manifest.origin.step == 30
+
     def test_it_is_made_again_when_another_checkpoint_is_the_best(self, own_run, notes):
         artifact_of_run(own_run, QUIET)
         point_best(own_run, 20)
