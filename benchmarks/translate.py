@@ -11,7 +11,7 @@ are medians over the rounds, and rates of one round are compared with each other
                      where the run's data folder is still there
     ctranslate2      CTranslate2 called directly on pre-tokenised batches, of the size that was fastest before
     huggingface      `generate` of transformers on the Hugging Face export (networks that it has), sorted padded batches
-                     of the size that was fastest before
+                     of the size that was fastest before; its tokenizer's time is counted in
 
 `--fast` measures `torch` and `translate` of a second run, to compare presets.
 """
