@@ -14,7 +14,8 @@ a GPU. The wire's time is that of a ring: each rank sends 2 (n - 1) / n of the g
 the wire needs a given share of a rank's compute. Efficiency is the time of one rank, over n times that of n.
 
 `overlap`: two ranks, the same step in three ways: as it is; with gradients averaged after the backward pass, in the
-same buckets; without averaging. What the first two take longer than the third is exposed communication.
+same buckets; without averaging. What the first two take longer than the third is exposed communication. Beside that
+of the first stands what the program's own stopwatch says of it, by rank 0, and how much of the step it can name.
 
 Ways and worlds take turns, so that what else happens on the machine hits all; figures are medians over the rounds.
 """
@@ -41,15 +42,18 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from septuagint.batch import Microbatch
+from septuagint.cluster.probe import ring_bytes
 from septuagint.config import Config, ModelConfig, TrainingConfig
 from septuagint.data.packing import PackShape, build_microbatch
 from septuagint.data.sentences import Sentences, offsets_of
 from septuagint.data.workers import available_cores
+from septuagint.telemetry.stopwatch import Stopwatch
 from septuagint.training.launcher import find_place
 from septuagint.training.meter import Tally
 from septuagint.training.rendezvous import join_world
 from septuagint.training.state import build_training
 from septuagint.training.step import Training, rehearse, train_step
+from septuagint.training.synchrony import announce_arrival
 from septuagint.world import World
 from tests.distributed.testbed import NAMES, TOOLS, Testbed
 
@@ -174,6 +178,7 @@ def measure_overlap(arguments: argparse.Namespace) -> dict[str, Any]:
     job = job_of(arguments)
     rounds: dict[Way, list[float]] = {way: [] for way in WAYS}
     sent_bytes: dict[Way, int] = {}
+    on_stopwatch: dict[str, list[float]] = {"stopwatch_seconds": [], "named_share": []}
     with Testbed(NAMES[:2]) as testbed, started(testbed, 2, job) as world:
         limit(testbed, arguments.gigabits)
         for number in range(1 + arguments.rounds):  # the first is not measured
@@ -181,6 +186,8 @@ def measure_overlap(arguments: argparse.Namespace) -> dict[str, Any]:
                 found = world.ask(way)
                 sent_bytes[way] = found["sent_bytes"]
                 rounds[way] += [found["seconds"]] * (number > 0)
+                for name, values in on_stopwatch.items():
+                    values += [found[name]] * (number > 0 and way == "overlapped")
         small_sum_seconds = world.ask("sum")["seconds"]
         about = world.about
     exposed = {
@@ -197,6 +204,8 @@ def measure_overlap(arguments: argparse.Namespace) -> dict[str, Any]:
         "exposed_seconds": exposed_seconds,
         "ratio": exposed_seconds["overlapped"] / exposed_seconds["afterwards"],
         "small_sum_seconds": small_sum_seconds,
+        "stopwatch_seconds": statistics.median(on_stopwatch["stopwatch_seconds"]),
+        "named_share": min(on_stopwatch["named_share"]),
         "rounds": rounds,
     }
 
@@ -214,6 +223,10 @@ def show_overlap(result: dict[str, Any]) -> None:
             f"{exposed / result['wire_seconds']:>11.1%}"
         )
     print(f"with overlap {result['ratio']:.1%} of the communication stays exposed, against {1:.0%} without")
+    print(
+        f"the stopwatch says that {result['stopwatch_seconds']:.3f} s are exposed during backward, and names at least "
+        f"{result['named_share']:.1%} of a step"
+    )
     print(f"a step's sum of loss, tokens and tally, alone on the wire: {result['small_sum_seconds'] * 1e3:.2f} ms")
 
 
@@ -240,11 +253,6 @@ def job_of(arguments: argparse.Namespace) -> Job:
         num_microbatches=arguments.microbatches,
         bucket_mb=arguments.bucket_mb,
     )
-
-
-def ring_bytes(payload_bytes: int, num_ranks: int) -> float:
-    """What each rank sends, and receives, when so much is added up over all."""
-    return 2 * (num_ranks - 1) / num_ranks * payload_bytes
 
 
 def limit(testbed: Testbed, gigabits_per_second: float | None) -> None:
@@ -319,9 +327,11 @@ def run_rank(address: str, job: Job) -> None:
         asked(address, world) as stream,
     ):
         training = prepare_training(job, world)
+        stopwatch = Stopwatch(world.device)
+        announce_arrival(training.objective, lambda: stopwatch.lap("communication"))
         packs = own_microbatches(job, world)
         rehearse(training, packs[0])
-        unpaced = measure_step(training, packs[:1], 1, "silent" if world.size > 1 else "overlapped")
+        unpaced = measure_step(training, packs[:1], 1, "silent" if world.size > 1 else "overlapped", stopwatch)
         pace(training, job.pace_seconds)
         payload_bytes = sum(parameter.numel() * parameter.element_size() for parameter in training.model.parameters())
         answer: dict[str, Any] = {
@@ -338,7 +348,7 @@ def run_rank(address: str, job: Job) -> None:
             if not task:
                 return
             step += 1
-            answer = measure_sum(world) if task == "sum" else measure_step(training, packs, step, task)
+            answer = measure_sum(world) if task == "sum" else measure_step(training, packs, step, task, stopwatch)
 
 
 @contextlib.contextmanager
@@ -393,17 +403,27 @@ def own_microbatches(job: Job, world: World) -> list[Microbatch]:
     return packs[world.rank :: world.size]
 
 
-def measure_step(training: Training, packs: Sequence[Microbatch], step: int, way: Way) -> dict[str, Any]:
-    """Seconds until the slowest rank is done with it, and the bytes that rank 0 sent."""
+def measure_step(
+    training: Training, packs: Sequence[Microbatch], step: int, way: Way, stopwatch: Stopwatch
+) -> dict[str, Any]:
+    """Seconds until the slowest rank is done with it, the bytes that rank 0 sent, and what its stopwatch says."""
     world = training.world
     world.gather(None)  # all begin together
     sent_bytes, begin = bytes_sent(world), time.perf_counter()
-    make_step(training, packs, step, way)
+    stopwatch.begin_step()
+    make_step(training, packs, step, way, stopwatch)
+    stopwatch.end_step()
     seconds, sent_bytes = time.perf_counter() - begin, bytes_sent(world) - sent_bytes
-    return {"seconds": max(world.gather(seconds)), "sent_bytes": sent_bytes}
+    parts = {part: float(values.sum()) for part, values in stopwatch.take().parts.items()}
+    return {
+        "seconds": max(world.gather(seconds)),
+        "sent_bytes": sent_bytes,
+        "stopwatch_seconds": parts["communication"],
+        "named_share": 1 - parts["rest"] / sum(parts.values()),
+    }
 
 
-def make_step(training: Training, packs: Sequence[Microbatch], step: int, way: Way) -> None:
+def make_step(training: Training, packs: Sequence[Microbatch], step: int, way: Way, stopwatch: Stopwatch) -> None:
     """The program's step, with its gradients averaged in one way or another."""
 
     def enter(phase: str) -> None:
@@ -414,7 +434,7 @@ def make_step(training: Training, packs: Sequence[Microbatch], step: int, way: W
         if way != "overlapped":
             assert isinstance(training.objective, DistributedDataParallel)
             stack.enter_context(training.objective.no_sync())
-        train_step(training, packs, step, tally=Tally(), enter=enter)
+        train_step(training, packs, step, tally=Tally(), enter=enter, lap=stopwatch.lap)
 
 
 def average_gradients(training: Training) -> None:

@@ -10,7 +10,8 @@ ROOT = Path(septuagint.__file__).parent
 # From the bottom to the top. A module imports from its own layer and from those before it.
 LAYERS = [
     set("__init__ errors config config_file batch world telemetry.events".split())
-    | set("data.__init__ model.__init__ training.__init__ inference.__init__ telemetry.__init__".split()),
+    | set("data.__init__ model.__init__ training.__init__ inference.__init__ telemetry.__init__".split())
+    | set("cluster.__init__ report.__init__".split()),
     # core: values in, values out
     set("data.normaliser data.scripts data.filters data.vocabulary data.sentences data.order data.packing".split())
     | set("model.attention model.dropout model.loss model.transformer".split())
@@ -20,7 +21,7 @@ LAYERS = [
     | set("inference.text_checks inference.argos_sentences".split())
     | set("training.optimizer training.precision training.step training.meter training.memory".split())
     | set("training.synchrony training.agreement".split())
-    | {"telemetry.wording"},
+    | set("telemetry.wording telemetry.stopwatch cluster.probe training.timekeeper".split()),
     # stages: they own files
     set("data.files data.folders data.archives data.corpus data.duplicates data.manifest".split())
     | set("data.shards data.parts data.sample".split())
@@ -30,10 +31,10 @@ LAYERS = [
     | {"telemetry.tensorboard"},
     # services: they own time, processes and threads
     set("progress data.workers data.plan data.cleaning data.encoding data.joining data.prepare data.summary".split())
-    | set("data.dataset data.loader telemetry.console".split())
+    | set("data.dataset data.loader telemetry.console telemetry.gpus telemetry.monitor".split())
     | set("training.validation training.state training.signals training.checkpoint_writer".split())
     | set("training.launcher training.rendezvous training.watch training.exchange training.workers".split())
-    | set("training.loop training.best training.train training.summary".split())
+    | set("training.setting training.opening training.loop training.best training.train training.summary".split())
     | set("inference.translator inference.translation_output inference.parity inference.export".split())
     | {"inference.trained"}
     | set("inference.evaluation inference.evaluation_summary inference.export_summary inference.scored_sets".split()),

@@ -6,16 +6,29 @@ An attempt begins with its `attempt` event. The kinds, and their fields beside t
 - `attempt`: start_step, max_steps, rank, world_size, host, hosts (all), launcher, interface, num_disks (that hold the
   run folder), device, precision, attention (backend), is_compiled, num_parameters, num_threads, learning_rate (its
   formula), source_budget, target_budget (tokens of a pack), num_microbatches (a step), num_train_pairs (of an epoch),
-  best_bleu (so far)
+  best_bleu (so far), source_language, target_language, settings (of [training] and [model]), price_per_hour, currency,
+  peak_flops_per_second (of this rank's device), flops_per_source_token, flops_per_target_token, gradient_bytes,
+  clock_offset_seconds, clock_error_seconds (of this host's clock against rank 0's)
+- `data`: fingerprint, vocabulary_sha256, vocabulary_size, corpora (what each holds and what was dropped)
+- `hardware`, of each host: host, cpu_model, num_cores, memory_bytes, disk_free_bytes, disk_total_bytes, interface,
+  stated_bits_per_second, gpus, not_available (what cannot be read here, and why)
+- `link`, where there are several hosts: bus_bytes_per_second (its capacity), latency_seconds, sizes_bytes, seconds,
+  sweep_seconds, stated_bits_per_second
+- `steps`, with every `train` and at the end: step, first_step; of each step its seconds as lists, `wall` and by part
+  (STEP_PARTS), sent_bytes, received_bytes; outside_seconds (between steps, by what was done)
+- `machine`, of each host, every few seconds: host, step, interval_seconds, cpu_percent, process_cpu_percent,
+  memory_used_bytes, process_memory_bytes, disk_read_bytes_per_second, disk_written_bytes_per_second, disk_free_bytes,
+  sent_bytes_per_second, received_bytes_per_second, cpu_energy_joules, gpus
 - `train`, every `log_every` steps, means since the one before: step, epochs, loss_nats_per_token, learning_rate,
   gradient_norm, seconds_per_step, target_tokens_per_second, source_tokens_per_second, fill_target, fill_source,
-  skipped_steps (in all), loss_scale, data_wait_seconds_per_step, eta_seconds
+  skipped_steps (in all), loss_scale, eta_seconds, <part>_seconds_per_step of each part, bottleneck, bottleneck_share,
+  slowest_rank, model_flop_utilisation
 - `skipped`: step, loss_nats_per_token, gradient_norm, loss_scale, in_a_row
 - `validation`: step, seconds, valid_loss_nats_per_token, train_sample_loss_nats_per_token, bleu, chrf, bleu_signature,
   chrf_signature, num_lines, is_best, sets (where there are several: the scores of each, by name), weights ("current",
   "ema" or "average of N checkpoints")
 - `sample`: step, source, reference, translation
-- `checkpoint`: step, seconds, bytes, path
+- `checkpoint`: step, seconds, bytes, files (bytes of each), path
 - `warning`: message
 - `stop`: step, reason ("max_steps", "max_hours", "patience", "signal", "not_finite", "lost_peer", "drift" or "error"),
   hours
@@ -38,6 +51,9 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from septuagint.errors import writing_to
+
+STEP_PARTS = ("data_wait", "to_device", "compute", "communication", "straggler_wait", "optimizer", "rest")
+"""Where the time of a step goes. `communication` is the wire alone, and only when nothing else is done meanwhile."""
 
 Event: TypeAlias = dict[str, Any]
 Sink: TypeAlias = Callable[[Event], None]

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from septuagint.telemetry.events import Event, Warn, escape_controls, number
+from septuagint.telemetry.events import STEP_PARTS, Event, Warn, escape_controls, number
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -24,8 +24,24 @@ _TRAIN_FIELDS = (
 )
 
 
+_PERFORMANCE_FIELDS = (
+    *(f"{part}_seconds_per_step" for part in STEP_PARTS),
+    "model_flop_utilisation",
+)
+_NETWORK_FIELDS = ("sent_bytes_per_second", "received_bytes_per_second")
+_HOST_FIELDS = ("cpu_percent", "memory_used_bytes")
+_GPU_FIELDS = (
+    "utilisation_percent",
+    "memory_used_bytes",
+    "power_watts",
+    "temperature_celsius",
+    "sm_activity_percent",
+    "tensor_activity_percent",
+)
+
+
 class TensorBoardMirror:
-    """Draws `train`, `validation` and `sample` events at their step and time; `write` is a sink of the record.
+    """Draws events at their step and time; `write` is a sink of the record.
 
     Points beyond `start_step` that an earlier attempt left are hidden: that stretch is done again.
     """
@@ -86,6 +102,9 @@ def scalars(event: Event) -> dict[str, float]:
     points: dict[str, float | None] = {}
     if event["event"] == "train":
         points = {f"train/{field}": number(event, field) for field in _TRAIN_FIELDS}
+        points |= {f"perf/{field}": number(event, field) for field in _PERFORMANCE_FIELDS}
+    elif event["event"] == "machine":
+        points = _machine_scalars(event)
     elif event["event"] == "validation":
         # Averaged weights are scored beside the current ones at the same step.
         group = "valid_average" if event.get("weights", "").startswith("average") else "valid"
@@ -97,6 +116,15 @@ def scalars(event: Event) -> dict[str, float]:
         if group == "valid":
             points["train_sample/loss_nats_per_token"] = number(event, "train_sample_loss_nats_per_token")
     return {tag: value for tag, value in points.items() if value is not None}
+
+
+def _machine_scalars(event: Event) -> dict[str, float | None]:
+    host = event.get("host")
+    points = {f"net/{host}/{field}": number(event, field) for field in _NETWORK_FIELDS}
+    points |= {f"host/{host}/{field}": number(event, field) for field in _HOST_FIELDS}
+    for gpu in event.get("gpus") or ():
+        points |= {f"gpu/{host}.{gpu.get('index')}/{field}": number(gpu, field) for field in _GPU_FIELDS}
+    return points
 
 
 def sample_text(event: Event) -> str:

@@ -43,6 +43,7 @@ def status_line(train: Event, *, step: int, max_steps: int | None, best_bleu: fl
     values = {**train, "eta_seconds": eta_seconds, "best_bleu": best_bleu}
     parts = [(0, f"step {step:,}" if max_steps is None else f"step {step:,}/{max_steps:,}")]
     parts += [(rank, part) for rank, field in _STATUS_FIELDS for part in _parts(values, field)]
+    parts += [(4, part) for part in _verdict(train)] + [(9, part) for part in _split(train)]
     while len(line := "  ".join(part for _, part in parts)) > width and len(parts) > 1:
         parts.remove(max(parts))
     return line[:width]
@@ -51,13 +52,44 @@ def status_line(train: Event, *, step: int, max_steps: int | None, best_bleu: fl
 # In the order of the line, with the order in which they matter.
 _STATUS_FIELDS = (
     (1, "loss_nats_per_token"),
-    (5, "seconds_per_step"),
-    (4, "target_tokens_per_second"),
-    (6, "learning_rate"),
-    (7, "gradient_norm"),
+    (6, "seconds_per_step"),
+    (5, "target_tokens_per_second"),
+    (7, "learning_rate"),
+    (8, "gradient_norm"),
     (2, "eta_seconds"),
     (3, "best_bleu"),
 )
+_BOTTLENECKS = {"network": "network", "data": "waits for data", "slow_rank": "waits for rank", "compute": "compute"}
+# The parts of a step, in short, in the order in which they come.
+_SPLIT = {
+    "data_wait": "data",
+    "to_device": "copy",
+    "compute": "compute",
+    "straggler_wait": "wait",
+    "communication": "net",
+    "optimizer": "opt",
+    "rest": "rest",
+}
+
+
+def _verdict(train: Event) -> list[str]:
+    """What holds the steps up: `network 78%`."""
+    share = number(train, "bottleneck_share")
+    what = _BOTTLENECKS.get(str(train.get("bottleneck")))
+    if share is None or what is None:
+        return []
+    slowest = number(train, "slowest_rank")
+    return [f"{what}{'' if slowest is None else f' {slowest}'} {share:.0%}"]
+
+
+def _split(train: Event) -> list[str]:
+    """Where the time of a step goes; what is less than half a percent is left out."""
+    seconds = {short: number(train, f"{part}_seconds_per_step") for part, short in _SPLIT.items()}
+    wall = number(train, "seconds_per_step")
+    if not wall or None in seconds.values():
+        return []
+    shares = [(short, value / wall) for short, value in seconds.items() if value is not None]
+    return ["[" + " ".join(f"{short} {share:.0%}" for short, share in shares if share >= 0.005) + "]"]
 
 
 def _parts(event: Event, *fields: str) -> list[str]:
@@ -92,7 +124,7 @@ def _train_lines(event: Event) -> list[str]:
     fields = (
         "loss_nats_per_token learning_rate gradient_norm seconds_per_step target_tokens_per_second epochs eta_seconds"
     )
-    return ["  ".join([f"step {event['step']:,}", *_parts(event, *fields.split())])]
+    return ["  ".join([f"step {event['step']:,}", *_parts(event, *fields.split()), *_verdict(event)])]
 
 
 def _skipped_lines(event: Event) -> list[str]:
@@ -124,6 +156,18 @@ def _checkpoint_lines(event: Event) -> list[str]:
     return ["  ".join([f"step {event['step']:,} checkpoint", *_parts(event, "bytes", "seconds"), event["path"]])]
 
 
+def _link_lines(event: Event) -> list[str]:
+    capacity, latency = number(event, "bus_bytes_per_second"), number(event, "latency_seconds")
+    if capacity is None or latency is None:
+        return []
+    stated = number(event, "stated_bits_per_second")
+    return [
+        f"the link between the hosts carries {_short(capacity)}B/s ({_short(8 * capacity)}bit/s) one way, and a small "
+        f"message takes {_seconds(latency)}; the interface states "
+        + ("no speed" if stated is None else f"{_short(stated)}bit/s")
+    ]
+
+
 def _warning_lines(event: Event) -> list[str]:
     return [f"warning: {event['message']}"]
 
@@ -140,6 +184,7 @@ _LINES: dict[str, Callable[[Event], list[str]]] = {
     "validation": _validation_lines,
     "sample": _sample_lines,
     "checkpoint": _checkpoint_lines,
+    "link": _link_lines,
     "warning": _warning_lines,
     "stop": _stop_lines,
 }

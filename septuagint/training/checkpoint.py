@@ -59,8 +59,12 @@ class SavedCheckpoint:
 
     step: int
     path: Path
-    bytes: int
+    files: dict[str, int]  # bytes of each
     seconds: float
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.files.values())
 
 
 def to_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -101,8 +105,9 @@ def _write(path: Path, step: int, tensors: dict[FileName, dict[str, Tensor]], st
             write_tensors(folder / name, content)
             entries[name] = describe_file(folder / name)
         write_manifest(folder, entries)
-    num_bytes = sum(entry.bytes for entry in entries.values())
-    return SavedCheckpoint(step=step, path=path, bytes=num_bytes, seconds=time.monotonic() - start)
+    files: dict[str, int] = {name: entry.bytes for name, entry in entries.items()}
+    files[MANIFEST] = (path / MANIFEST).stat().st_size
+    return SavedCheckpoint(step=step, path=path, files=files, seconds=time.monotonic() - start)
 
 
 def find_checkpoints(run: Path) -> list[tuple[int, Path]]:

@@ -8,14 +8,14 @@ import contextlib
 import json
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from septuagint.data.files import hash_file, written_aside
 from septuagint.data.folders import filled_aside
 from septuagint.errors import CheckpointError, UserError, writing_to
-from septuagint.telemetry.events import Event, LineFile, Warn, record_path
+from septuagint.telemetry.events import Event, LineFile, Sink, Warn, record_path
 from septuagint.training.agreement import together
 from septuagint.training.checkpoint import Checkpoint, find_checkpoints, newest_valid
 from septuagint.training.checkpoint_files import MANIFEST, read_manifest, verify_file
@@ -192,11 +192,11 @@ def _merged(contents: list[bytes]) -> bytes:
 
 
 class RecordExchange:
-    """Brings new lines of every rank's record to all disks, and warnings of other ranks to the eyes of rank 0."""
+    """Brings new lines of every rank's record to all disks, and what people watch to the sinks of rank 0."""
 
-    def __init__(self, run: Path, disks: Disks, world: World, show: Callable[[Event], None], warn: Warn) -> None:
+    def __init__(self, run: Path, disks: Disks, world: World, sinks: Sequence[Sink], warn: Warn) -> None:
         self._run, self._disks, self._world = run, disks, world
-        self._show, self._warn = show, warn
+        self._sinks, self._warn = sinks, warn
         self._waiting: deque[str] = deque()
         self._files: dict[int, LineFile] = {}
 
@@ -226,4 +226,7 @@ class RecordExchange:
         if self._world.rank == 0:
             for event in map(json.loads, lines):
                 if event["event"] == "warning":
-                    self._show({**event, "message": f"{self._world.name(rank)}: {event['message']}"})
+                    event["message"] = f"{self._world.name(rank)}: {event['message']}"
+                if event["event"] in ("warning", "machine"):
+                    for sink in self._sinks:
+                        sink(event)

@@ -5,6 +5,7 @@ import itertools
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +26,8 @@ from septuagint.training.optimizer import learning_rate
 from septuagint.training.signals import Signals
 from septuagint.training.state import Progress, counters, snapshot
 from septuagint.training.step import Training, rehearse, train_step
-from septuagint.training.synchrony import check_no_drift, check_same_files
+from septuagint.training.synchrony import announce_arrival, check_no_drift, check_same_files
+from septuagint.training.timekeeper import Timekeeper
 from septuagint.training.validation import (
     Share,
     Validation,
@@ -72,6 +74,7 @@ class Loop:
     writer: CheckpointWriter | None  # on the ranks that write for their disk
     signals: Signals
     watch: Watch
+    timekeeper: Timekeeper
     tick: Callable[[int], None]
     exchange_records: Callable[[], None]
 
@@ -82,13 +85,14 @@ class Loop:
         self._started = time.monotonic()
         self._seconds_before = self.progress.seconds
         self._first_step = self.progress.step + 1
-        self._seconds_in_steps = 0.0
         self._saved = self._place()
         self._meter = Meter(
             source_budget=self.shape.source_tokens,
             target_budget=self.shape.target_tokens,
             num_packs=self.settings.num_microbatches,
         )
+        self._stopwatch = self.timekeeper.stopwatch
+        announce_arrival(self.training.objective, lambda: self._stopwatch.lap("communication"))
         sample = self.dataset.training_sample(_SAMPLE_PAIRS, self.settings.seed)
         self._sample_batches = evaluation_packs(*sample, self.shape)
         self._valid_batches: list[Microbatch] = []
@@ -104,12 +108,13 @@ class Loop:
         with self._open_loader() as loader:
             if self.progress.step:
                 self._validate_and_save()  # at the end of the last attempt a signal may have broken it off
-            steps = self._rehearsed(loader) if self.world.size > 1 else loader
+            needs_rehearsal = self.world.size > 1 or self.training.is_compiled
+            steps = self._rehearsed(loader) if needs_rehearsal else loader
             while (reason := self._why_stop()) is None:
                 self._make_step(steps)
                 if self._is_due(self.settings.log_every):
                     self._log()
-                if self._is_due(self.settings.sample_every) and self.world.rank == 0:
+                if self._is_due(self.settings.sample_every):
                     self._show_sample()
                 self._validate_and_save()
         self._note(self._meter.flush())
@@ -125,7 +130,7 @@ class Loop:
 
         It shows whether all machines reach each other, and lays out the buckets of gradients as they stay: they follow
         the order in which gradients come, and the order of additions follows them. A resumed run adds up as one that
-        never stopped.
+        never stopped. What is compiled is compiled now, so that the first step takes no longer than others.
         """
         self.watch.enter("rehearsal", self.progress.step)
         first = next(loader)
@@ -163,26 +168,32 @@ class Loop:
         return bool(validations) and validations[-1].step == self.progress.step
 
     def _make_step(self, steps: Iterator[StepData]) -> None:
-        progress, begin = self.progress, time.monotonic()
+        progress = self.progress
         step = progress.step + 1
         self.watch.enter("data", step)
+        self._stopwatch.begin_step()
         data = next(steps)
-        data_wait_seconds = time.monotonic() - begin
+        self._stopwatch.lap("rest")
         tally = Tally.of(data, seconds=self._clock() if self.world.rank == 0 else 0.0, received=self.signals.received)
         result = self._or_uncompiled(
-            lambda: train_step(self.training, data.microbatches, step, tally=tally, enter=self.watch.enter)
+            lambda: train_step(
+                self.training, data.microbatches, step, tally=tally, enter=self.watch.enter, lap=self._stopwatch.lap
+            )
         )
+        self._stopwatch.lap("rest")
         progress.step, progress.cursor, progress.epochs = step, data.next, data.epochs
         if step == self._first_step:
             gc.collect()
             gc.freeze()  # what is alive now lives as long as the run: no need to look at it again and again
-        self._note(self._meter.add(step, result, data_wait_seconds=data_wait_seconds))
-        self._spend(time.monotonic() - begin)
+        self._note(self._meter.add(step, result))
         self.tick(step)
 
-    def _spend(self, seconds: float) -> None:
-        self._seconds_in_steps += seconds
-        self._meter.spend(seconds)
+    @contextmanager
+    def outside(self, part: str) -> Iterator[None]:
+        """Something that is not part of a step: the steps before it are over, on the device too."""
+        self._note(self._meter.flush())
+        with self._stopwatch.outside(part):
+            yield
 
     def _or_uncompiled(self, action: Callable[[], Result]) -> Result:
         """The first thing that runs compiled code may find that it cannot be compiled here."""
@@ -221,34 +232,49 @@ class Loop:
                 raise NotFiniteError(_not_finite(self.run_path, numbers, self.settings))
 
     def _log(self) -> None:
-        begin = time.monotonic()
-        self._note(self._meter.flush())
-        self._spend(time.monotonic() - begin)
-        step = self.progress.step
-        fields = self._meter.take()
-        self.events.emit(
-            "train",
-            step=step,
-            epochs=self.progress.epochs,
-            learning_rate=learning_rate(step, self.settings, self.training.model.config.width),
-            **fields,
-            eta_seconds=self._eta_seconds(fields["seconds_per_step"]),
-        )
+        with self.outside("logging"):
+            self.watch.enter("logging")
+            before, step = self.timekeeper.seconds_in_steps, self.progress.step
+            split, means = self.timekeeper.take(step)
+            fields = self._meter.take(self.timekeeper.seconds_in_steps - before)
+            speeds = fields["source_tokens_per_second"], fields["target_tokens_per_second"]
+            self.events.emit("steps", **split)
+            self.events.emit(
+                "train",
+                step=step,
+                epochs=self.progress.epochs,
+                learning_rate=learning_rate(step, self.settings, self.training.model.config.width),
+                **fields,
+                **means,
+                model_flop_utilisation=self.timekeeper.power.utilisation(*speeds),
+                eta_seconds=self._eta_seconds(fields["seconds_per_step"]),
+            )
+            self.exchange_records()
+            check_no_drift(list(self.training.model.parameters()), step, self.world)
+
+    def record_last_times(self) -> None:
+        """What there was after the last line of the log."""
         self.watch.enter("logging")
-        self.exchange_records()
-        check_no_drift(list(self.training.model.parameters()), step, self.world)
+        self.events.emit("steps", **self.timekeeper.take(self.progress.step)[0])
 
     def _eta_seconds(self, seconds_per_step: float) -> float:
         """At the pace of the latest steps, and with the pauses between steps that this attempt has had so far."""
         num_steps = self.progress.step - self._first_step + 1
-        pauses = (time.monotonic() - self._started - self._seconds_in_steps) / num_steps
+        pauses = (time.monotonic() - self._started - self.timekeeper.seconds_in_steps) / num_steps
         seconds = (self.settings.max_steps - self.progress.step) * (seconds_per_step + pauses)
         if self.settings.max_hours is not None:
             seconds = min(seconds, self.settings.max_hours * 3600 - self.progress.seconds)
         return max(0.0, seconds)
 
     def _show_sample(self) -> None:
-        self.watch.enter("sample")
+        """Rank 0 translates; the others wait here, and not in the midst of the next step."""
+        with self.outside("sample"):
+            self.watch.enter("sample")
+            if self.world.rank == 0:
+                self._translate_sample()
+            self.watch.wait_for_all()
+
+    def _translate_sample(self) -> None:
         text = self.dataset.valid[0]
         row = self.progress.step // self.settings.sample_every % len(text.source)
         with weights_for_translation(self.training):
@@ -262,6 +288,7 @@ class Loop:
         )
 
     def _validate_and_save(self) -> None:
+        """Whatever is due."""
         is_best = self._is_due(self.settings.validate_every) and self._validate()
         if is_best or self._is_due(self.settings.checkpoint_every):
             self._save(is_best=is_best)
@@ -280,15 +307,20 @@ class Loop:
 
     def _is_better(self, validation: Validation) -> bool:
         """Than all whose weights are on the disk of rank 0."""
-        if self.writer is not None:
-            self.writer.wait()
-        self.watch.wait_for_all()
+        with self.outside("checkpoint"):
+            if self.writer is not None:
+                self.writer.wait()
+            self.watch.wait_for_all()
         metric = self.settings.best_metric
         best = best_of(with_weights(self.run_path, self.progress.validations), metric)
         return bool(self.world.broadcast(best is None or validation.rank(metric) > best.rank(metric)))
 
     def validate_weights(self, weights: str) -> Validation | None:
         """Measures the model as it is, each rank a part, and records it; None where a signal broke it off."""
+        with self.outside("validation"):
+            return self._validate_model(weights)
+
+    def _validate_model(self, weights: str) -> Validation | None:
         begin = time.monotonic()
         self.watch.enter("validation")
         try:
@@ -344,7 +376,10 @@ class Loop:
 
     def _save(self, *, is_best: bool) -> None:
         """Has the state written, unless it already was."""
-        self._note(self._meter.flush())
+        with self.outside("checkpoint"):
+            self._save_now(is_best=is_best)
+
+    def _save_now(self, *, is_best: bool) -> None:
         self.watch.enter("checkpoint")
         self._wait_for_disks()
         self.progress.seconds = self.world.broadcast(self._clock())
@@ -368,7 +403,8 @@ class Loop:
 
     def _finish_writing(self) -> None:
         """Waits for the last checkpoint. Whoever could not write it says so, and the run has not ended well."""
-        self._wait_for_disks()
+        with self.outside("checkpoint"):
+            self._wait_for_disks()
         together(self.world, self._raise_if_not_written)
         self.exchange_records()
 

@@ -116,25 +116,20 @@ class Meter:
         self._last: StepNumbers | None = None
         self._clear()
 
-    def add(self, step: int, result: StepResult, *, data_wait_seconds: float) -> Iterator[StepNumbers]:
+    def add(self, step: int, result: StepResult) -> Iterator[StepNumbers]:
         """After each step. On a GPU the numbers of this one are still on their way."""
         self._under_way.append(_Readout(step, result))
         self._num_steps += 1
-        self._data_wait_seconds += data_wait_seconds
         return self._arrived(keep=1 if result.loss_sum.is_cuda else 0)
 
     def flush(self) -> Iterator[StepNumbers]:
         """Waits for all."""
         return self._arrived(keep=0)
 
-    def spend(self, seconds: float) -> None:
-        """All the time that went into steps: for data, for launching, and for the numbers to arrive."""
-        self._seconds += seconds
-
-    def take(self) -> dict[str, Any]:
-        """The means since the last time, by the names of the record. Everything must have arrived."""
+    def take(self, seconds: float) -> dict[str, Any]:
+        """The means since the last time, by the names of the record. Everything has arrived; the steps took so long."""
         assert not self._under_way and self._num_steps
-        seconds = max(self._seconds, 1e-9)
+        seconds = max(seconds, 1e-9)
         last = self._last
         assert last is not None
         fields = {
@@ -147,7 +142,6 @@ class Meter:
             "fill_target": self._num_target_tokens / (self._num_steps * self._budgets[1]),
             "skipped_steps": last.skipped_steps,
             "loss_scale": last.loss_scale,
-            "data_wait_seconds_per_step": self._data_wait_seconds / self._num_steps,
         }
         self._clear()
         return fields
@@ -169,5 +163,5 @@ class Meter:
     def _clear(self) -> None:
         self._num_steps = self._num_finite = 0
         self._num_source_tokens = self._num_target_tokens = self._num_tokens = 0
-        self._seconds = self._data_wait_seconds = self._loss_sum = self._gradient_norms = 0.0
+        self._loss_sum = self._gradient_norms = 0.0
         self._last = None

@@ -176,7 +176,7 @@ def _meet(store: TCPStore, place: Place, address: str) -> tuple[str, list[dict[s
     own: dict[str, Any] = {
         "nonce": secrets.token_hex(8),
         "host": socket.gethostname(),
-        "boot": _boot_id(),
+        "boot": boot_id(),
         "pid": os.getpid(),
         "address": None if address in ("localhost", "127.0.0.1") else _address_towards(address),
     }
@@ -260,7 +260,7 @@ def _lead(store: TCPStore, place: Place, word: str) -> list[dict[str, Any]]:
     )
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
     """Tells machines of the same name apart; containers of one machine have names of their own."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

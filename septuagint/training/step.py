@@ -86,13 +86,16 @@ def train_step(
     *,
     tally: Sequence[float] = (),
     enter: Callable[[str], None] = lambda phase: None,
+    lap: Callable[[str], None] = lambda part: None,
 ) -> StepResult:
     """Makes update number `step`, counted from 1, of all ranks' microbatches.
 
-    `tally` is added up over the ranks on the way; `enter` is told what is being done.
+    `tally` is added up over the ranks on the way; `enter` is told what is being done, and `lap` to which part of the
+    step the time goes from now on: see `stopwatch`. When the last gradients are complete, `synchrony` says so.
     """
     settings, parameters = training.settings, list(training.model.parameters())
     device = parameters[0].device
+    lap("compute")
     training.model.train()
     scale = _gradient_scale(training)
     enter("forward")
@@ -104,7 +107,9 @@ def train_step(
         is_last = index == len(microbatches) - 1
         torch.manual_seed(dropout_seed(settings.seed, step, microbatch.index))
         with gradient_sync(training.objective, enabled=is_last):
+            lap("to_device")
             batch = microbatch.batch.to(device)
+            lap("compute")
             layout = make_layout(batch, training.backend, training.max_length)
             loss, count = training.forward(batch, layout, scale)
             totals[0] += loss.detach()
@@ -115,6 +120,7 @@ def train_step(
             loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
     adding.wait()
     enter("optimizer")
+    lap("optimizer")
     loss_sum, num_tokens = totals[0], totals[1]
     gradients = [p.grad for p in parameters if p.grad is not None]
     # The gradients were averaged over ranks; what we want is the mean over the world's tokens.

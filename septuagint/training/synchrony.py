@@ -5,12 +5,14 @@ The averaging is torch's DistributedDataParallel: buckets of gradients travel wh
 
 import inspect
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._distributed_c10d import GradBucket
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from septuagint.errors import DriftError
@@ -46,6 +48,20 @@ def _bucket_megabytes(num_bytes: int) -> float:
     time, against 96% (benchmarks/scaling.py).
     """
     return min(25.0, max(1.0, num_bytes / 32 / 2**20))  # the first one has 1 MB, and compiled code wants no smaller
+
+
+def announce_arrival(objective: nn.Module, arrived: Callable[[], None]) -> None:
+    """Has `arrived` called in every step when this rank's last gradients are complete, before they travel."""
+    if not isinstance(objective, DistributedDataParallel):
+        return
+    group = objective.process_group
+
+    def average(state: None, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+        if bucket.is_last():
+            arrived()
+        return allreduce_hook(group, bucket)
+
+    objective.register_comm_hook(None, average)
 
 
 def gradient_sync(objective: nn.Module, *, enabled: bool) -> AbstractContextManager[None]:

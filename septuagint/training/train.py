@@ -13,7 +13,7 @@ import torch
 
 from septuagint.config import Config, CostConfig
 from septuagint.data.dataset import Dataset, open_dataset
-from septuagint.data.packing import PackShape, pack_shape
+from septuagint.data.packing import pack_shape
 from septuagint.errors import CheckpointError, DriftError, LostPeerError, UserError
 from septuagint.progress import ProgressReport
 from septuagint.telemetry.console import Display
@@ -38,10 +38,18 @@ from septuagint.training.exchange import (
 from septuagint.training.launcher import Place, share_of_cores
 from septuagint.training.loop import Loop, NotFiniteError, why_finished
 from septuagint.training.memory import lack_of_memory_explained
-from septuagint.training.optimizer import describe_learning_rate
+from septuagint.training.opening import (
+    attempt_fields,
+    data_fields,
+    device_name,
+    open_monitor,
+    open_timekeeper,
+    record_link,
+)
 from septuagint.training.rendezvous import join_world
 from septuagint.training.retention import check_space, mirror
 from septuagint.training.run_folder import RunFolder, check_same_run, identity, open_run
+from septuagint.training.setting import Setting
 from septuagint.training.signals import Signals
 from septuagint.training.state import (
     Progress,
@@ -52,9 +60,8 @@ from septuagint.training.state import (
 )
 from septuagint.training.step import Training
 from septuagint.training.synchrony import fingerprint
-from septuagint.training.validation import Validation, best_of
+from septuagint.training.validation import Validation
 from septuagint.training.watch import Watch
-from septuagint.world import World
 
 _LOCK_PATIENCE_SECONDS = 30.0
 
@@ -70,22 +77,6 @@ class Outcome:
     best: Validation | None
     cost: float | None  # of the hours so far, in the configuration's currency
     was_finished: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
-    """What an attempt is made of, on one rank."""
-
-    config: Config
-    world: World
-    watch: Watch
-    disks: Disks
-    dataset: Dataset
-    shape: PackShape
-    run_path: Path
-    run: RunFolder | None  # on the ranks that write for their disk
-    num_threads: int
-    is_quiet: bool
 
 
 def train(
@@ -244,15 +235,20 @@ def _attempt(
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(Signals(is_launched=world.launcher != "none"))
         display, sinks = _open_display(stack, setting, progress.step)
-        records = RecordExchange(run_path, setting.disks, world, display.show, display.warn)
+        records = RecordExchange(run_path, setting.disks, world, sinks, display.warn)
         stack.callback(records.close)
         path = record_path(run_path, world.rank)
         events = stack.enter_context(EventLog(path, len(attempts), [*sinks, records.note], warn=display.warn))
-        events.emit("attempt", **_attempt_fields(setting, training, progress))
+        timekeeper, peak = open_timekeeper(stack, setting, training)
+        events.emit("attempt", **attempt_fields(setting, training, progress, timekeeper, peak))
+        if world.rank == 0:
+            events.emit("data", **data_fields(setting))
         for problem in passed_over:
             events.emit("warning", message=f"{problem}; passed over, going on from step {progress.step:,}")
         if world.rank == 0:
             _warn_at_start(attempts, setting, training, events)
+        record_link(setting, events)
+        open_monitor(stack, setting, progress, events)
         writer = None
         if setting.disks.is_owner:
             writer = stack.enter_context(_open_writer(setting, checkpoint, best, events))
@@ -268,10 +264,12 @@ def _attempt(
             writer=writer,
             signals=signals,
             watch=setting.watch,
+            timekeeper=timekeeper,
             tick=display.tick,
             exchange_records=records.exchange,
         )
         reason, best = _run(setting, loop)
+        loop.record_last_times()
         events.emit("stop", step=progress.step, reason=reason, hours=progress.seconds / 3600)
         records.exchange()
     if setting.run is not None:
@@ -291,7 +289,7 @@ def _attempt(
 def _begin_attempt(setting: Setting, training: Training, progress: Progress) -> list[dict[str, Any]]:
     """Every disk records the attempt; all attempts so far."""
     world = setting.world
-    ranks = world.gather([_device_name(world.device), setting.num_threads])
+    ranks = world.gather([device_name(world.device), setting.num_threads])
     if setting.run is not None and world.rank == 0:
         setting.run.begin_attempt(
             world_size=world.size,
@@ -337,35 +335,6 @@ def _begin(setting: Setting, checkpoint: Checkpoint | None, own: dict[str, Any])
     return training, progress
 
 
-def _attempt_fields(setting: Setting, training: Training, progress: Progress) -> dict[str, Any]:
-    """What the record says first."""
-    config, world, shape = setting.config, setting.world, setting.shape
-    best = best_of(progress.validations, "bleu")
-    return {
-        "start_step": progress.step,
-        "max_steps": config.training.max_steps,
-        "rank": world.rank,
-        "world_size": world.size,
-        "host": world.hosts[world.rank],
-        "hosts": list(dict.fromkeys(world.hosts)),
-        "launcher": world.launcher,
-        "interface": world.interface,
-        "num_disks": len(setting.disks.owners),
-        "device": _device_name(world.device),
-        "precision": training.precision,
-        "attention": training.backend,
-        "is_compiled": training.is_compiled,
-        "num_parameters": sum(parameter.numel() for parameter in training.model.parameters()),
-        "num_threads": setting.num_threads,
-        "learning_rate": describe_learning_rate(config.training, config.model.width),
-        "source_budget": shape.source_tokens,
-        "target_budget": shape.target_tokens,
-        "num_microbatches": config.training.num_microbatches,
-        "num_train_pairs": setting.dataset.totals().num_pairs,
-        "best_bleu": None if best is None else best.scores.bleu,
-    }
-
-
 def _open_writer(
     setting: Setting, checkpoint: Checkpoint | None, best: Validation | None, events: EventLog
 ) -> CheckpointWriter:
@@ -380,6 +349,7 @@ def _open_writer(
             step=saved.step,
             seconds=saved.seconds,
             bytes=saved.bytes,
+            files=saved.files,
             path=str(saved.path.relative_to(run)),
         ),
         on_failure=lambda message: events.emit("warning", message=message),
@@ -396,7 +366,8 @@ def _run(setting: Setting, loop: Loop) -> tuple[str, Validation | None]:
             lack_of_memory_explained(setting.config.training, setting.shape, setting.world.device),
         ):
             reason = loop.run()
-            averaged = None if reason == "signal" else try_average(loop)
+            with loop.outside("validation"):
+                averaged = None if reason == "signal" else try_average(loop)
         best = _point_to_best(setting, [*progress.validations, *filter(None, [averaged])])
     except (UserError, LostPeerError, DriftError) as error:
         causes: dict[type[Exception], str] = {
@@ -470,7 +441,3 @@ def _warn_at_start(attempts: Sequence[dict[str, Any]], setting: Setting, trainin
 def _checkpoint_bytes(training: Training) -> int:
     weights = sum(parameter.nbytes for parameter in training.model.parameters())
     return weights * (3 if training.average is None else 4)
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"

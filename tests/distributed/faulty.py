@@ -5,9 +5,11 @@
 - `flip`: after the step, one bit of one weight is another
 - `nan`: a gradient of the step is not a number
 - `hang`: the rank never gets the data of the step
+- `slow`: from the step on, the rank computes LAG_SECONDS longer in each
 - `slow-validation`: the validation at the step takes the rank SLOW_SECONDS longer
 """
 
+import contextlib
 import os
 import sys
 import time
@@ -24,6 +26,7 @@ from septuagint.training.step import StepResult, Training, train_step
 from septuagint.training.validation import Share, measure_share
 
 SLOW_SECONDS = 12.0
+LAG_SECONDS = 0.15
 
 
 def install(fault: str, at: int) -> None:
@@ -32,6 +35,8 @@ def install(fault: str, at: int) -> None:
         _during_step(at, after=_flip)
     elif fault == "nan":
         _during_step(at, before=_spoil_gradient)
+    elif fault == "slow":
+        _compute_slowly(at)
     elif fault == "hang":
         _hang(at)
     elif fault == "slow-validation":
@@ -49,6 +54,18 @@ def _during_step(at: int, before: Any = None, after: Any = None) -> None:
         if after is not None and step == at:
             after(training)
         return result
+
+    loop.train_step = faulty
+
+
+def _compute_slowly(at: int) -> None:
+    def faulty(training: Training, microbatches: Sequence[Microbatch], step: int, **options: Any) -> StepResult:
+        hook = training.model.encoder_norm.register_forward_hook(lambda *_: time.sleep(LAG_SECONDS / len(microbatches)))
+        with contextlib.ExitStack() as stack:
+            stack.callback(hook.remove)
+            if step < at:
+                stack.close()
+            return train_step(training, microbatches, step, **options)
 
     loop.train_step = faulty
 

@@ -134,7 +134,7 @@ def record(world: World, watch: Watch, root: Path, disks: list[int]) -> list[str
     own = record_path(run, world.rank)
     own.parent.mkdir(parents=True, exist_ok=True)
     exchange = RecordExchange(
-        run, find_disks(run, world), world, lambda event: shown.append(event["message"]), shown.append
+        run, find_disks(run, world), world, [lambda event: shown.append(event["message"])], shown.append
     )
     with EventLog(own, 1, [exchange.note]) as events:
         for number in range(3):

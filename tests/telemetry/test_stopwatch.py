@@ -1,0 +1,209 @@
+"""All time is somewhere, and what a rank waits for is told from the others' clocks."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from septuagint.telemetry.events import STEP_PARTS
+from septuagint.telemetry.stopwatch import Stopwatch, Times, find_bottleneck, find_slowest, split_waits
+
+CPU = torch.device("cpu")
+
+
+def make_step(watch: Stopwatch, **seconds: float) -> None:
+    watch.begin_step()
+    time.sleep(seconds.pop("data_wait", 0.0))
+    for part, duration in seconds.items():
+        watch.lap(part)
+        time.sleep(duration)
+
+
+def test_every_moment_is_accounted_for():
+    begin = time.perf_counter()
+    watch = Stopwatch(CPU)
+    for _ in range(3):
+        make_step(watch, data_wait=0.002, compute=0.004, communication=0.003, optimizer=0.001)
+        with watch.outside("logging"):
+            time.sleep(0.002)
+    with watch.outside("validation"):
+        time.sleep(0.001)
+        with watch.outside("checkpoint"):
+            time.sleep(0.003)
+    times = watch.take()
+    total = times.wall.sum() + sum(times.outside.values())
+    assert total == pytest.approx(time.perf_counter() - begin, abs=0.002)
+    assert times.num_steps == 3
+    assert set(times.parts) == set(STEP_PARTS)
+    assert times.outside["checkpoint"] >= 0.003
+    assert 0.001 <= times.outside["validation"] < 0.004
+    assert times.outside["logging"] >= 0.006
+    assert (times.parts["compute"] >= 0.004).all()
+    assert (times.parts["data_wait"] >= 0.002).all()
+
+
+def test_a_part_may_come_several_times_in_a_step():
+    watch = Stopwatch(CPU)
+    watch.begin_step()
+    for _ in range(3):
+        watch.lap("to_device")
+        time.sleep(0.002)
+        watch.lap("compute")
+        time.sleep(0.001)
+    watch.end_step()
+    parts = watch.take().parts
+    assert parts["to_device"][0] >= 0.006
+    assert parts["compute"][0] >= 0.003
+
+
+def test_the_time_before_the_first_step_is_the_start():
+    watch = Stopwatch(CPU)
+    time.sleep(0.003)
+    with watch.outside("validation"):
+        time.sleep(0.002)
+    time.sleep(0.001)
+    make_step(watch)
+    watch.end_step()
+    outside = watch.take().outside
+    assert outside["start"] >= 0.004
+    assert outside["validation"] >= 0.002
+
+
+def test_a_lap_without_a_step_is_no_lap():
+    watch = Stopwatch(CPU)
+    watch.lap("communication")
+    assert watch.take().num_steps == 0
+
+
+def test_arrival_is_when_the_last_gradients_were_complete():
+    watch = Stopwatch(CPU)
+    expected = []
+    for _ in range(2):
+        watch.begin_step()
+        watch.lap("compute")
+        time.sleep(0.002)
+        expected.append(time.perf_counter())
+        watch.lap("communication")
+        time.sleep(0.002)
+    watch.end_step()
+    assert watch.take().arrivals == pytest.approx(expected, abs=0.001)
+
+
+def test_in_a_world_of_one_nobody_arrives():
+    watch = Stopwatch(CPU)
+    make_step(watch, compute=0.0)
+    watch.end_step()
+    assert np.isnan(watch.take().arrivals).all()
+
+
+def test_the_bytes_of_a_step_are_those_that_passed_meanwhile():
+    counters = iter([(100, 10), (150, 30), (400, 35)])
+    watch = Stopwatch(CPU, lambda: next(counters))
+    make_step(watch)
+    make_step(watch)
+    watch.end_step()
+    assert watch.take().traffic.tolist() == [[50, 20], [250, 5]]
+
+
+def test_without_a_counter_there_is_no_traffic():
+    watch = Stopwatch(CPU)
+    make_step(watch)
+    watch.end_step()
+    assert watch.take().traffic is None
+
+
+def times_of(communication: list[float]) -> Times:
+    parts = {part: np.zeros(len(communication)) for part in STEP_PARTS}
+    parts["communication"] = np.array(communication)
+    return Times(parts=parts, arrivals=np.zeros(len(communication)), traffic=None, outside={})
+
+
+def test_what_is_left_after_the_last_arrival_is_the_wire():
+    # Rank 0 is there at 10.0 and waits 0.5 s; rank 1 comes at 10.3.
+    parts = split_waits(times_of([0.5]), 0, [[10.0], [10.3]])
+    assert parts["straggler_wait"] == pytest.approx([0.3])
+    assert parts["communication"] == pytest.approx([0.2])
+
+
+def test_the_last_one_waits_for_nobody():
+    parts = split_waits(times_of([0.2]), 1, [[10.0], [10.3]])
+    assert parts["straggler_wait"] == [0.0]
+    assert parts["communication"] == [0.2]
+
+
+@given(
+    st.lists(st.floats(0, 10), min_size=2, max_size=5),
+    st.floats(0, 5),
+    st.integers(0, 4),
+)
+def test_waiting_and_wire_are_the_whole_window(arrivals, window, rank):
+    rank %= len(arrivals)
+    parts = split_waits(times_of([window]), rank, [[arrival] for arrival in arrivals])
+    assert parts["straggler_wait"][0] >= 0
+    assert parts["communication"][0] >= 0
+    assert parts["straggler_wait"][0] + parts["communication"][0] == pytest.approx(window)
+
+
+def test_the_slowest_is_the_one_that_the_others_wait_for():
+    assert find_slowest([[0.0, 1.0], [0.2, 1.2], [0.0, 1.0]]) == (1, pytest.approx(0.2))
+    assert find_slowest([[0.0, 1.0]]) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "for_slowest", "verdict"),
+    [
+        ({"compute": 0.22, "communication": 0.78}, 0.0, ("network", 0.78)),
+        ({"compute": 0.6, "data_wait": 0.4}, 0.0, ("data", 0.4)),
+        ({"compute": 1.0}, 0.5, ("slow_rank", 0.5)),
+        ({"compute": 0.8, "communication": 0.1, "optimizer": 0.1}, 0.1, ("compute", 0.9)),
+    ],
+)
+def test_the_verdict_names_what_holds_the_steps_up(seconds, for_slowest, verdict):
+    name, share = find_bottleneck(dict.fromkeys(STEP_PARTS, 0.0) | seconds, for_slowest)
+    assert (name, share) == (verdict[0], pytest.approx(verdict[1]))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_on_a_gpu_parts_are_what_the_device_did_and_nobody_waits():
+    device = torch.device("cuda")
+    watch, matrix = Stopwatch(device), torch.ones(4096, 4096, device=device)
+    torch.cuda.synchronize()
+
+    def multiply(number: int) -> None:
+        for _ in range(number):
+            torch.mm(matrix, matrix)
+
+    multiply(3)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(5):
+        watch.begin_step()
+        watch.lap("compute")
+        multiply(30)
+        watch.lap("optimizer")
+        multiply(10)
+    launched = time.perf_counter() - begin
+    torch.cuda.synchronize()
+    elapsed = time.perf_counter() - begin
+    watch.end_step()
+    times = watch.take()
+    assert launched < elapsed / 2
+    assert times.wall.sum() == pytest.approx(elapsed, rel=0.1)
+    assert times.parts["compute"].sum() / times.parts["optimizer"].sum() == pytest.approx(3, rel=0.2)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_that_waits_for_its_data_is_seen_to_wait():
+    device = torch.device("cuda")
+    watch, matrix = Stopwatch(device), torch.ones(1024, 1024, device=device)
+    for _ in range(3):
+        watch.begin_step()
+        time.sleep(0.02)
+        watch.lap("compute")
+        torch.mm(matrix, matrix)
+    torch.cuda.synchronize()
+    watch.end_step()
+    assert (watch.take().parts["data_wait"] > 0.015).all()
