@@ -3,7 +3,8 @@
     python benchmarks/record.py [--step-milliseconds 50]
 
 A line of the log is written every `log_every` steps; between lines a step only moves the number on the screen and
-sends its own numbers on their way. Both are timed here, on standard error as it is, and set against a step.
+sends its own numbers on their way, with the laps of the stopwatch. A line takes the split of `log_every` steps with it.
+Both are timed here, on standard error as it is, and set against a step.
 """
 
 import argparse
@@ -15,23 +16,24 @@ from pathlib import Path
 
 import torch
 
-from septuagint.batch import Cursor, StepData
 from septuagint.config import TrainingConfig
 from septuagint.telemetry.console import Display
 from septuagint.telemetry.events import EventLog, record_path
 from septuagint.telemetry.tensorboard import TensorBoardMirror
-from septuagint.training.meter import Meter
+from septuagint.training.meter import Meter, Tally
 from septuagint.training.step import StepResult
+from septuagint.training.timekeeper import Power, Timekeeper
+from septuagint.world import World
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=1000)
+    parser.add_argument("--events", type=int, default=300, help="lines of the log")
     parser.add_argument("--step-milliseconds", type=float, default=50.0)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        per_line, per_step = measure(Path(folder), arguments.events)
     log_every = TrainingConfig().log_every
+    with tempfile.TemporaryDirectory() as folder:
+        per_line, per_step = measure(Path(folder), arguments.events, log_every)
     step_seconds = arguments.step_milliseconds / 1e3
     print(f"a line of the log: {per_line * 1e6:.0f} µs; every step: {per_step * 1e6:.0f} µs (medians)")
     for every in (1, log_every):
@@ -39,14 +41,21 @@ def main() -> None:
         print(f"of a step of {arguments.step_milliseconds:g} ms with a line every {every:>3} steps: {share:.3%}")
 
 
-def measure(run: Path, num_events: int) -> tuple[float, float]:
+def measure(run: Path, num_events: int, log_every: int) -> tuple[float, float]:
     """(seconds per line of the log, seconds per step), medians."""
     zero = torch.zeros(())
     result = StepResult(
-        loss_sum=zero, num_tokens=zero, gradient_norm=zero, loss_scale=None, skipped_steps=zero, skipped_in_a_row=zero
+        loss_sum=zero,
+        num_tokens=zero,
+        tally=torch.zeros(len(Tally()), dtype=torch.float64),
+        gradient_norm=zero,
+        loss_scale=None,
+        skipped_steps=zero,
+        skipped_in_a_row=zero,
     )
-    data = StepData(microbatches=(), next=Cursor(), epochs=1.0)
-    meter = Meter(source_budget=1, target_budget=1)
+    meter = Meter(source_budget=1, target_budget=1, num_packs=1)
+    power = Power(peak_flops_per_second=1e12, flops_per_source_token=1, flops_per_target_token=1)
+    timekeeper = Timekeeper(World(), "clock", power)
     with (
         Display(run / "log.txt") as display,
         TensorBoardMirror(run / "tensorboard", 0, display.warn) as tensorboard,
@@ -54,6 +63,9 @@ def measure(run: Path, num_events: int) -> tuple[float, float]:
     ):
 
         def line(step: int) -> None:
+            timekeeper.stopwatch.end_step()
+            split, means = timekeeper.take(step)
+            events.emit("steps", **split)
             events.emit(
                 "train",
                 step=step,
@@ -68,24 +80,30 @@ def measure(run: Path, num_events: int) -> tuple[float, float]:
                 fill_target=0.999,
                 skipped_steps=0,
                 loss_scale=None,
-                data_wait_seconds_per_step=0.0,
                 eta_seconds=1234.5,
+                model_flop_utilisation=0.4,
+                **means,
             )
 
         def step(number: int) -> None:
-            list(meter.add(number, result, data, data_wait_seconds=0.0))
+            stopwatch.begin_step()
+            for part in ("rest", "compute", "to_device", "compute", "communication", "optimizer", "rest"):
+                stopwatch.lap(part)
+            list(meter.add(number, result))
             display.tick(number)
 
-        return _median(line, num_events), _median(step, num_events)
+        stopwatch = timekeeper.stopwatch
+        per_step, per_line = [], []
+        for number in range(num_events):
+            per_step.append(statistics.median(_seconds(step, place) for place in range(log_every)))
+            per_line.append(_seconds(line, number))
+        return statistics.median(per_line), statistics.median(per_step)
 
 
-def _median(function: Callable[[int], None], times: int) -> float:
-    seconds = []
-    for number in range(times):
-        start = time.perf_counter()
-        function(number)
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+def _seconds(function: Callable[[int], None], number: int) -> float:
+    start = time.perf_counter()
+    function(number)
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

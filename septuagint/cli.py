@@ -92,8 +92,8 @@ def demo(
 ) -> None:
     """See everything at work on a small corpus, in two minutes.
 
-    Writes the corpus, prepares it, trains, and translates sentences that training never saw. Everything lies in
-    configs/, data/ and runs/ of the current folder.
+    Writes the corpus, prepares it, trains, translates sentences that training never saw, and reports how it went.
+    Everything lies in configs/, data/ and runs/ of the current folder.
     """
     from septuagint.data.demo.install import install_demo
     from septuagint.progress import ProgressReport
@@ -117,6 +117,7 @@ def demo(
         _print_json(summarise_demo(prepared, outcome, results))
     else:
         print_demo(prepared, outcome, results)
+        _print_verdicts(outcome.run)
 
 
 @app.command()
@@ -184,7 +185,52 @@ def train(
         _print_json(summarise_outcome(outcome))
     else:
         print_outcome(outcome, loaded.cost.currency)
+        _print_verdicts(outcome.run)
     _exit_by_signal(outcome)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folder; several are compared.")],
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FOLDER", help="Where to write it; the run folder, for several the current one."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer eleven questions about a run, with evidence: report.html, report.md and report.json.
+
+    Time, training, overfitting, GPUs, network, learning rate, data, checkpoints, steps; what held it up, and what went
+    wrong. Also while it runs. Several runs are set side by side: comparison.html, .md and .json.
+    """
+    Stopped.advice = ""
+    from septuagint.report.report import (
+        comparison_json,
+        make_comparison,
+        make_report,
+        print_comparison,
+        print_report,
+        report_json,
+        save_comparison,
+        save_report,
+    )
+
+    if len(runs) > 1:
+        comparison = make_comparison(runs)
+        paths = save_comparison(comparison, to or Path())
+        if as_json:
+            _print_json(comparison_json(comparison))
+        else:
+            print_comparison(comparison)
+    else:
+        made = make_report(runs[0])
+        paths = save_report(made, to or runs[0])
+        if as_json:
+            _print_json(report_json(made))
+        else:
+            print_report(made)
+    if not as_json:
+        print("\n" + "\n".join(map(str, paths)))
 
 
 @app.command()
@@ -460,16 +506,48 @@ def _train(
     signal.signal(signal.SIGUSR1, _stop)  # until there is something to save: see `training.signals`
     from septuagint.training.train import train
 
-    return train(
-        config,
-        config_path=path,
-        run_path=run or _run_path(path),
-        overrides=overrides,
-        place=place,
-        interface=interface,
-        num_threads=threads,
-        is_quiet=quiet,
-    )
+    run_path = run or _run_path(path)
+    try:
+        outcome = train(
+            config,
+            config_path=path,
+            run_path=run_path,
+            overrides=overrides,
+            place=place,
+            interface=interface,
+            num_threads=threads,
+            is_quiet=quiet,
+        )
+    except (LostPeerError, DriftError, UserError):
+        # What ended a training is the first thing that its report should tell.
+        if place.rank == 0 and (run_path / "events").is_dir():
+            _write_report(run_path, config.training.mirror)
+        raise
+    if place.rank == 0 and not (outcome.was_finished and (run_path / "report.json").exists()):
+        _write_report(run_path, config.training.mirror)
+    return outcome
+
+
+def _write_report(run: Path, mirror_folder: Path | None) -> None:
+    """At the end of a training, which is no worse for a report that cannot be written."""
+    from septuagint.report.report import write_report
+    from septuagint.training.retention import mirror
+
+    try:
+        write_report(run)
+    except UserError as error:
+        _tell(f"warning: no report: {error}")
+    if mirror_folder is not None and (warning := mirror(run, mirror_folder)):
+        _tell(f"warning: {warning}")
+
+
+def _print_verdicts(run: Path) -> None:
+    from septuagint.report.report import make_report, print_verdicts
+
+    with contextlib.suppress(UserError):  # that has been said when it was written
+        print()
+        print_verdicts(make_report(run))
+        print(f"report: {run / 'report.html'}")
 
 
 def _train_demo(config: "Config", path: Path, workers: int, quiet: bool) -> "Outcome":

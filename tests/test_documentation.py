@@ -124,7 +124,7 @@ def events(run: Path) -> list[Event]:
 def test_every_command_of_the_readme_exists_with_its_options():
     commands = [line for block in code_blocks(README) for line in block.splitlines() if line.startswith("septuagint ")]
     assert {command.split()[1] for command in commands} == {
-        *("prepare", "config", "train", "translate", "evaluate", "export")
+        *("prepare", "config", "train", "report", "translate", "evaluate", "export")
     }
     for command in commands:
         verb, *rest = command.partition("#")[0].split()[1:]
@@ -151,12 +151,14 @@ def test_the_configuration_in_the_readme_is_valid(tmp_path):
 
 def test_the_file_tree_of_the_readme_is_the_file_tree():
     (tree,) = (block for block in code_blocks(README) if block.startswith("septuagint/\n"))
-    listed, folder = [], ""
-    for indent, name in re.findall(r"^( {2,4})(\w+(?:\.py|/)) +\S", tree, flags=re.MULTILINE):
-        if len(indent) == 2:
-            folder = name if name.endswith("/") else ""
-        if name.endswith(".py"):
-            listed.append(folder + name)
+    listed: list[str] = []
+    folders: list[str] = []
+    for indent, name in re.findall(r"^( {2,6})(\w+(?:\.py|/)) +\S", tree, flags=re.MULTILINE):
+        folders = folders[: len(indent) // 2 - 1]
+        if name.endswith("/"):
+            folders.append(name)
+        else:
+            listed.append("".join(folders) + name)
     package = ROOT / "septuagint"
     present = {path.relative_to(package).as_posix() for path in package.glob("**/*.py") if path.name != "__init__.py"}
     assert sorted(listed) == sorted(path for path in present if not path.startswith("data/demo/"))
@@ -213,9 +215,12 @@ def test_the_documentation_lists_every_event_with_its_fields(events):
     for event in events:
         recorded[event["event"]] |= event.keys() - {"time", "event", "attempt"}
     # What a good run has none of is read from the code.
-    assert set(emitted) - set(recorded) == {"skipped", "warning"}
+    assert set(emitted) - set(recorded) == {"skipped", "warning", "link"}
     for kind, fields in documented.items():
         assert sorted(fields) == sorted(recorded.get(kind, emitted[kind])), kind
+
+
+EMIT = ("emit", "_emit")  # the monitor's own
 
 
 def emitted_by_the_code() -> dict[str, set[str]]:
@@ -223,17 +228,25 @@ def emitted_by_the_code() -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for path in (ROOT / "septuagint").glob("**/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "emit":
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in EMIT:
                 kind = node.args[0]
                 assert isinstance(kind, ast.Constant), f"{path}: the kind of an event is written out"
                 found[kind.value] |= {keyword.arg for keyword in node.keywords if keyword.arg is not None}
     return found
 
 
+GPU = {
+    "index": "INDEX", "utilisation_percent": 99, "memory_used_bytes": 1, "power_watts": 1.0, "energy_joules": 1.0,
+    "temperature_celsius": 40, "sm_activity_percent": 1.0, "tensor_activity_percent": 1.0,
+}  # fmt: skip
+
+
 def test_the_documentation_lists_the_tags_of_tensorboard(events):
     tags = {"valid/sample"}
     for event in events:
-        tags |= scalars({**event, "loss_scale": 1.0}).keys()  # on a CPU there is none
+        # On a CPU there is no scale, on one host no traffic.
+        machine = {"host": "HOST", "gpus": [GPU], "sent_bytes_per_second": 1.0, "received_bytes_per_second": 1.0}
+        tags |= scalars({**event, "loss_scale": 1.0, **machine}).keys()
     assert sorted(named_in_first_column(section(RUN_FOLDER, "## tensorboard"))) == sorted(tags)
 
 
@@ -303,9 +316,12 @@ def test_the_live_line_of_the_documentation_is_what_a_terminal_shows():
     (line,) = (block.strip() for block in code_blocks(TRAINING) if block.startswith("step "))
     train = {
         "step": 260, "loss_nats_per_token": 1.261, "seconds_per_step": 0.24, "target_tokens_per_second": 8500.0,
-        "learning_rate": 5.4e-4, "gradient_norm": 0.23, "eta_seconds": 15.0,
+        "learning_rate": 5.4e-4, "gradient_norm": 0.23, "eta_seconds": 15.0, "bottleneck": "compute",
+        "bottleneck_share": 0.93, "data_wait_seconds_per_step": 0.0, "to_device_seconds_per_step": 0.0,
+        "compute_seconds_per_step": 0.216, "straggler_wait_seconds_per_step": 0.01,
+        "communication_seconds_per_step": 0.005, "optimizer_seconds_per_step": 0.007, "rest_seconds_per_step": 0.002,
     }  # fmt: skip
-    assert line == status_line(train, step=260, max_steps=320, best_bleu=83.7, width=120)
+    assert line == status_line(train, step=260, max_steps=320, best_bleu=83.7, width=160)
 
 
 def test_the_documentation_says_when_training_gives_up():

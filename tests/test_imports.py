@@ -11,7 +11,8 @@ ROOT = Path(septuagint.__file__).parent
 LAYERS = [
     set("__init__ errors config config_file batch world telemetry.events".split())
     | set("data.__init__ model.__init__ training.__init__ inference.__init__ telemetry.__init__".split())
-    | set("cluster.__init__ report.__init__".split()),
+    | set("cluster.__init__ report.__init__ report.reading.__init__ report.diagnosis.__init__".split())
+    | set("report.drawing.__init__ report.page.__init__".split()),
     # core: values in, values out
     set("data.normaliser data.scripts data.filters data.vocabulary data.sentences data.order data.packing".split())
     | set("model.attention model.dropout model.loss model.transformer".split())
@@ -22,13 +23,28 @@ LAYERS = [
     | set("training.optimizer training.precision training.step training.meter training.memory".split())
     | set("training.synchrony training.agreement".split())
     | set("telemetry.wording telemetry.stopwatch cluster.probe training.timekeeper".split()),
+    # the record of a run is read once; what is made of it are values, too
+    set("report.reading.fields report.reading.attempts report.reading.happenings report.reading.step_table".split())
+    | set("report.reading.train_table report.reading.machine_table report.reading.record_files".split())
+    | {"report.reading.record"},
+    set("report.answer report.contents report.quantities".split())
+    | set("report.diagnosis.phrases report.diagnosis.fits report.diagnosis.curves report.diagnosis.time_use".split())
+    | set("report.diagnosis.duration report.diagnosis.fully_trained report.diagnosis.overfitting".split())
+    | set("report.diagnosis.devices report.diagnosis.network report.diagnosis.traffic report.diagnosis.rate".split())
+    | set("report.diagnosis.holdings report.diagnosis.step_times report.diagnosis.bottleneck".split())
+    | set("report.diagnosis.incidents report.diagnosis.diagnose".split()),
+    set("report.drawing.markup report.drawing.axes report.drawing.picture report.drawing.thinning".split())
+    | set("report.drawing.charts report.drawing.bars report.drawing.plot report.drawing.plots".split())
+    | set("report.drawing.plots_of_learning report.drawing.plots_of_time report.drawing.plots_of_machines".split())
+    | set("report.page.highlights report.page.facts report.page.comparing report.page.page".split())
+    | set("report.page.comparison_page report.page.markdown".split()),
     # stages: they own files
     set("data.files data.folders data.archives data.corpus data.duplicates data.manifest".split())
     | set("data.shards data.parts data.sample".split())
     | set("training.checkpoint_files training.checkpoint training.retention training.run_folder".split())
     | set("inference.artifact inference.argos inference.ctranslate2_model inference.hugging_face".split())
     | set("inference.model_card inference.text_stream".split())
-    | {"telemetry.tensorboard"},
+    | {"telemetry.tensorboard", "report.report"},
     # services: they own time, processes and threads
     set("progress data.workers data.plan data.cleaning data.encoding data.joining data.prepare data.summary".split())
     | set("data.dataset data.loader telemetry.console telemetry.gpus telemetry.monitor".split())

@@ -227,12 +227,15 @@ def find_slowest(arrivals: Sequence[Sequence[float]]) -> tuple[int, float]:
     return slowest, float(np.delete(waits, slowest).mean())
 
 
-def find_bottleneck(parts: dict[str, float], seconds_for_slowest: float) -> tuple[str, float]:
-    """(what holds the steps up, its share of them), from seconds a step by part."""
+def find_bottleneck(parts: dict[str, float], seconds_for_slowest: float, *, has_network: bool) -> tuple[str, float]:
+    """(what holds the steps up, its share of them), from seconds a step by part.
+
+    Ranks on one host have no network between them: what they wait for each other's bytes is called `exchange`.
+    """
     wall = max(sum(parts.values()), 1e-9)
     waits = {
         "data": parts["data_wait"] / wall,
-        "network": parts["communication"] / wall,
+        "network" if has_network else "exchange": parts["communication"] / wall,
         "slow_rank": min(1.0, seconds_for_slowest / wall),
     }
     worst = max(waits, key=lambda name: waits[name])

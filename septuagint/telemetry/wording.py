@@ -59,7 +59,13 @@ _STATUS_FIELDS = (
     (2, "eta_seconds"),
     (3, "best_bleu"),
 )
-_BOTTLENECKS = {"network": "network", "data": "waits for data", "slow_rank": "waits for rank", "compute": "compute"}
+_BOTTLENECKS = {
+    "network": "network",
+    "exchange": "exchange between ranks",
+    "data": "waits for data",
+    "slow_rank": "waits for rank",
+    "compute": "compute",
+}
 # The parts of a step, in short, in the order in which they come.
 _SPLIT = {
     "data_wait": "data",

@@ -1,7 +1,6 @@
 """The opening of an attempt: the machines are measured, clocks compared, and the record says what all is made of."""
 
 import contextlib
-from dataclasses import asdict
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # its stubs are a package of their own
@@ -131,7 +130,15 @@ def record_link(setting: Setting, events: EventLog) -> None:
     link = measure_link(world)
     if world.rank == 0:
         stated = psutil.net_if_stats()[interface].speed * 1_000_000 or None
-        events.emit("link", **asdict(link), stated_bits_per_second=stated)
+        events.emit(
+            "link",
+            bus_bytes_per_second=link.bus_bytes_per_second,
+            latency_seconds=link.latency_seconds,
+            sizes_bytes=link.sizes_bytes,
+            seconds=link.seconds,
+            sweep_seconds=link.sweep_seconds,
+            stated_bits_per_second=stated,
+        )
 
 
 def open_monitor(stack: contextlib.ExitStack, setting: Setting, progress: Progress, events: EventLog) -> None:

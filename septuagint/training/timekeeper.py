@@ -58,7 +58,9 @@ class Timekeeper:
         arrivals = self._exchange_arrivals(times)
         parts = split_waits(times, self._world.rank, arrivals) if self._world.size > 1 else times.parts
         self.seconds_in_steps += float(times.wall.sum())
-        return _steps_fields(step, times, parts), _train_fields(parts, arrivals) if times.num_steps else {}
+        has_network = len(set(self._world.hosts)) > 1
+        means = _train_fields(parts, arrivals, has_network=has_network) if times.num_steps else {}
+        return _steps_fields(step, times, parts), means
 
     def _exchange_arrivals(self, times: Times) -> list[list[float]]:
         """When each rank had its last gradients, step by step, by the clock of rank 0."""
@@ -93,10 +95,12 @@ def _rounded(seconds: np.ndarray) -> list[float]:
     return numbers
 
 
-def _train_fields(parts: dict[str, np.ndarray], arrivals: Sequence[Sequence[float]]) -> dict[str, Any]:
+def _train_fields(
+    parts: dict[str, np.ndarray], arrivals: Sequence[Sequence[float]], *, has_network: bool
+) -> dict[str, Any]:
     means = {part: float(seconds.mean()) for part, seconds in parts.items()}
     slowest, seconds_for_slowest = find_slowest(arrivals)
-    bottleneck, share = find_bottleneck(means, seconds_for_slowest)
+    bottleneck, share = find_bottleneck(means, seconds_for_slowest, has_network=has_network)
     return {
         **{f"{part}_seconds_per_step": seconds for part, seconds in means.items()},
         "bottleneck": bottleneck,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from septuagint.inference.artifact import read_manifest
+from septuagint.telemetry.events import read_events, record_path
 
 
 def septuagint(folder: Path, verb: str, *arguments: str) -> str:
@@ -22,6 +23,16 @@ def septuagint(folder: Path, verb: str, *arguments: str) -> str:
 def attempts(folder: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads((folder / "runs/demo/environment.json").read_bytes())["attempts"]
     return found
+
+
+def check_time_is_named(run: Path) -> None:
+    """Law 5: what is measured on its own covers the steps, and the record covers the attempt."""
+    record = list(read_events(record_path(run, 0)))
+    splits = [event for event in record if event["event"] == "steps"]
+    wall, rest = (sum(sum(split[name]) for split in splits) for name in ("wall", "rest"))
+    assert rest < 0.05 * wall
+    outside = sum(sum(split["outside_seconds"].values()) for split in splits)
+    assert wall + outside == pytest.approx(splits[-1]["time"] - record[0]["time"], rel=0.01)
 
 
 @pytest.mark.slow
@@ -40,6 +51,7 @@ def test_the_demo_learns_its_grammar_and_a_second_run_finds_nothing_to_do(tmp_pa
     assert again["training"]["was_finished"]
     assert again["tests"] == first["tests"]
     assert "(nothing was left to do)" in septuagint(folder, "demo")
+    check_time_is_named(folder / "runs/demo")
     (attempt,) = attempts(folder)
     assert attempt["outcome"] == "max_steps"
     assert read_manifest(folder / "runs/demo/artifact").kind == "ctranslate2"

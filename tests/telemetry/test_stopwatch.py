@@ -162,8 +162,14 @@ def test_the_slowest_is_the_one_that_the_others_wait_for():
     ],
 )
 def test_the_verdict_names_what_holds_the_steps_up(seconds, for_slowest, verdict):
-    name, share = find_bottleneck(dict.fromkeys(STEP_PARTS, 0.0) | seconds, for_slowest)
+    parts = dict.fromkeys(STEP_PARTS, 0.0) | seconds
+    name, share = find_bottleneck(parts, for_slowest, has_network=True)
     assert (name, share) == (verdict[0], pytest.approx(verdict[1]))
+
+
+def test_within_one_host_there_is_no_network():
+    parts = dict.fromkeys(STEP_PARTS, 0.0) | {"compute": 0.2, "communication": 0.8}
+    assert find_bottleneck(parts, 0.0, has_network=False)[0] == "exchange"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
