@@ -537,8 +537,8 @@ def _write_report(run: Path, mirror_folder: Path | None) -> None:
         write_report(run)
     except UserError as error:
         _tell(f"warning: no report: {error}")
-    if mirror_folder is not None and (warning := mirror(run, mirror_folder)):
-        _tell(f"warning: {warning}")
+    if mirror_folder is not None:
+        mirror(run, mirror_folder)  # what stands in its way has been said when the record was copied
 
 
 def _print_verdicts(run: Path) -> None:

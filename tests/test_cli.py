@@ -63,7 +63,7 @@ def test_the_help_fits_a_terminal_of_80_columns():
 def test_a_misspelt_verb_is_answered_with_the_nearest_one():
     result = septuagint("prepar")
     assert result.returncode == 2
-    assert "Did you mean 'prepare'?" in result.stderr
+    assert "Did you mean 'prepare'" in result.stderr
 
 
 def test_the_version_is_the_packages():

@@ -34,7 +34,10 @@ def normalise(text: str) -> str:
     if not text.isprintable() or "  " in text:
         # isprintable() is false for every control, format and space character but the plain space.
         text = unicodedata.normalize("NFC", INVISIBLE.sub("", text))
-        text = " ".join(STRAY_JOINER.sub("", text).split())
+        # Where a joiner goes, marks may change places, and the next joiner stands after another one.
+        while (without := unicodedata.normalize("NFC", STRAY_JOINER.sub("", text))) != text:
+            text = without
+        text = " ".join(text.split())
     elif text[:1] == " " or text[-1:] == " ":
         text = text.strip(" ")
     if text.isascii() or unicodedata.is_normalized("NFC", text):

@@ -182,11 +182,12 @@ class Loop:
         )
         self._stopwatch.lap("rest")
         progress.step, progress.cursor, progress.epochs = step, data.next, data.epochs
-        if step == self._first_step:
-            gc.collect()
-            gc.freeze()  # what is alive now lives as long as the run: no need to look at it again and again
         self._note(self._meter.add(step, result))
         self.tick(step)
+        if step == self._first_step:
+            with self.outside("start"):
+                gc.collect()
+                gc.freeze()  # what is alive now lives as long as the run: no need to look at it again and again
 
     @contextmanager
     def outside(self, part: str) -> Iterator[None]:

@@ -76,6 +76,7 @@ def test_text_with_nothing_invisible_is_left_alone(text):
         ("\ufeffText", "Text"),
         ("Zu\u00adsam\u00admen", "Zusammen"),
         ("a\u200db\u200cc", "abc"),
+        ("\u0591\u200c\u094d\u200c", "\u094d\u0591"),  # the second joiner is stray once the first is gone
         ("\u202eabc\u202c", "abc"),
         ("e\u0301", "é"),
         ("1\u202f000\u00a0€", "1 000 €"),

@@ -168,10 +168,13 @@ def test_a_finished_run_says_so_in_seconds_and_writes_nothing(tiny):
     assert time.monotonic() - begin < 5
     assert (again.was_finished, again.reason, again.best) == (True, "max_steps", first.best)
     assert tiny.content() == before
-    program = tiny.command(*settings, options=())
-    assert program.exit_code == 0
-    assert program.stdout.startswith("finished: all steps are done (nothing was left to do)\nstep 9, ")
-    assert tiny.content() == before
+    for _ in range(2):  # the first one finds no report, and makes it
+        program = tiny.command(*settings, options=())
+        assert program.exit_code == 0
+        assert program.stdout.startswith("finished: all steps are done (nothing was left to do)\nstep 9, ")
+        reports = {name: content for name, content in tiny.content().items() if name.startswith("report.")}
+        before |= reports if not before.keys() & reports.keys() else {}
+        assert tiny.content() == before
 
 
 def test_an_extended_run_ends_where_one_ends_that_was_as_long_from_the_start(tiny):

@@ -58,6 +58,8 @@ def gpus_used(record: Record, use: TimeUse) -> Answer:
     if flops.in_all is not None and flops.peak is not None:
         peak = quantity(flops.peak, "FLOP/s")
         sentence += f", and reached {percent(flops.in_all)} of the {peak} that they can do"
+        if flops.in_steps is not None and flops.in_steps > 1.2 * flops.in_all:
+            sentence += f" ({percent(flops.in_steps)} within steps)"
     if shown is not None and shown - 100 * useful >= _WORTH_EXPLAINING:
         sentence += f"; {tools} shows {shown:.0f}%, because {_why(is_cpu)}"
     return Answer(

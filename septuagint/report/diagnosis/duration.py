@@ -60,9 +60,10 @@ def duration(record: Record, use: TimeUse) -> Answer:
         sentence += f"; restarts cost {seconds(float(restarts[0].value or 0))}, pauses between attempts included"
     money = _money(record, total, steps)
     energy = _energy(record, total)
-    for figures, words in ((money, "{} in money"), (energy, "{} of energy")):
-        if figures:
-            sentence += f"; {words.format(quantity(float(figures[0].value or 0), figures[0].unit))}"
+    if money:
+        sentence += f"; it cost {float(money[0].value or 0):,.2f} {money[0].unit}".rstrip()
+    if energy:
+        sentence += f"; it took {quantity(float(energy[0].value or 0), energy[0].unit)} of energy"
     has_ended = record.attempts[-1].stop_reason is not None
     if not has_ended:
         sentence += "; it is still running, or was killed"
