@@ -27,6 +27,7 @@ def open_timekeeper(
     """(from now on time counts, the peak of this rank's device). The stack closes what was opened."""
     world = setting.world
     setting.watch.enter("measuring the machines")
+    world.gather(None)  # ranks that share processors share their peak: they are measured at the same time
     peak = measure_peak(world.device, DTYPES[training.precision])
     peaks = world.gather(peak)
     source, target = training.model.flops_per_token()

@@ -16,7 +16,6 @@ from septuagint.report.diagnosis.phrases import (
     unknown,
 )
 from septuagint.report.diagnosis.time_use import TimeUse, steps_of_lines
-from septuagint.report.quantities import quantity
 from septuagint.report.reading.fields import Floats, positive, text
 from septuagint.report.reading.record import Record
 
@@ -63,7 +62,7 @@ def duration(record: Record, use: TimeUse) -> Answer:
     if money:
         sentence += f"; it cost {float(money[0].value or 0):,.2f} {money[0].unit}".rstrip()
     if energy:
-        sentence += f"; it took {quantity(float(energy[0].value or 0), energy[0].unit)} of energy"
+        sentence += f"; it took {_energy_words(float(energy[0].value or 0))} of energy"
     has_ended = record.attempts[-1].stop_reason is not None
     if not has_ended:
         sentence += "; it is still running, or was killed"
@@ -84,6 +83,10 @@ def duration(record: Record, use: TimeUse) -> Answer:
         confidence="high" if has_ended else lower(confidence_from(use.num_steps)),
         would_change=_cure(record, use, bool(money)),
     )
+
+
+def _energy_words(kilowatt_hours: float) -> str:
+    return f"{kilowatt_hours:,.2f} kWh" if kilowatt_hours >= 0.1 else f"{1000 * kilowatt_hours:,.1f} Wh"
 
 
 def last_step(record: Record) -> int:
