@@ -12,7 +12,7 @@ import torch.distributed as dist
 from septuagint.world import World
 
 # Large enough for a GPU to reach its peak; a CPU's is reached sooner.
-_GPU_MATRIX, _CPU_MATRIX = 8192, 512
+_GPU_MATRIX, _CPU_MATRIX = 8192, 1024
 _PEAK_SECONDS = 0.05
 # Bursts that a switch lets through make small messages look fast: what counts is the largest that the time allows.
 _SWEEP_BYTES = tuple(2**exponent for exponent in (15, 18, 21, 24))
