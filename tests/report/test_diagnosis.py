@@ -264,3 +264,19 @@ def test_an_older_record_is_answered_as_far_as_it_goes(tmp_path):
     assert found["step_time"].verdict == "0.22 s"
     starved = Plan(has_steps=False, parts={"compute": 0.1, "data_wait": 0.1})
     assert answers(tmp_path / "starved", starved)["bottleneck"].verdict == "data"
+
+
+@pytest.mark.parametrize(("is_compiled", "verdict"), [(True, "compute"), (False, "validation")])
+def test_what_the_first_validation_takes_to_compile_is_part_of_the_start(tmp_path, is_compiled, verdict):
+    run = write_run(tmp_path, Plan(validations=dict.fromkeys(range(100, 1001, 100), (3.0, 3.0, 20.0))))
+
+    def compile_first(event):
+        if event["event"] == "attempt":
+            event["is_compiled"] = is_compiled
+        elif event["event"] == "validation" and event["step"] == 100:
+            event["seconds"] += 120
+        elif event["event"] == "steps" and event["step"] == 200:  # what lies before it
+            event["outside_seconds"]["validation"] = event["outside_seconds"].get("validation", 0) + 120
+
+    edit_events(run, compile_first)
+    assert diagnosed(run)["bottleneck"].verdict == verdict

@@ -180,7 +180,7 @@ def _slow_words(slow: SlowRank | None, shares: Shares, use: TimeUse) -> str:
 
 def _validation_words(record: Record) -> str:
     times_taken = [look.seconds for look in record.validations if look.seconds is not None]
-    each = f" of {seconds(float(np.mean(times_taken)))}" if times_taken else ""
+    each = f" of {seconds(float(np.median(times_taken)))}" if times_taken else ""
     return f"{count(len(record.validations), 'validation')}{each}"
 
 

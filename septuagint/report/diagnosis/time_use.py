@@ -66,6 +66,7 @@ def time_use(record: Record) -> TimeUse:
     if use.num_steps == 0:
         _add_log(use, record)
     _add_outside(use, record)
+    _move_compiling(use, record)
     lost = [table for table in record.lost_steps.values() if len(table)]
     if lost:
         use.lost_seconds = float(np.mean([table.wall.sum() for table in lost]))
@@ -165,6 +166,21 @@ def _add_outside(use: TimeUse, record: Record) -> None:
             use.outside[part] = use.outside.get(part, 0.0) + float(np.mean(values))
     if use.source == "train" and not told:
         use.outside["validation"] = sum(max(0.0, look.seconds or 0.0) for look in record.validations)
+
+
+def _move_compiling(use: TimeUse, record: Record) -> None:
+    """The first validation of an attempt compiles its search: what it takes beyond the others belongs to the start."""
+    compiled = {attempt.number for attempt in record.attempts if attempt.fields.get("is_compiled") is True}
+    looks = [look for look in record.validations if look.attempt in compiled and look.seconds is not None]
+    firsts = {look.attempt: look for look in reversed(looks)}
+    others = [look.seconds for look in looks if look is not firsts[look.attempt] and look.seconds is not None]
+    if not others:
+        return
+    usual = float(np.median(others))
+    excess = sum(max(0.0, (look.seconds or 0.0) - usual) for look in firsts.values())
+    excess = min(excess, use.outside.get("validation", 0.0))
+    use.outside["validation"] = use.outside.get("validation", 0.0) - excess
+    use.start_seconds += excess
 
 
 def slow_rank(record: Record, use: TimeUse) -> SlowRank | None:
