@@ -20,7 +20,7 @@ from septuagint.report.reading.step_table import StepTable
 STEP_PARTS = {
     "compute": ("compute", 1),
     "optimizer": ("optimizer", 6),
-    "communication": ("waiting for the network", 2),
+    "communication": ("exchange of gradients", 2),
     "straggler_wait": ("waiting for the slowest rank", 4),
     "data_wait": ("waiting for data", 5),
     "to_device": ("copying to the device", 7),

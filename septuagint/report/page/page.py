@@ -29,7 +29,7 @@ _GUIDE = (
     "<b>Confidence</b> tells how far the record carries the verdict: low means that a few more measurements could turn "
     "it.",
     "<b>A step</b> is one update of the weights by all ranks together. Its time is split into arithmetic (compute, "
-    "optimizer) and waiting (for the network, for the slowest rank, for data). Only what nothing else was done "
+    "optimizer) and waiting (for the exchange of gradients, for the slowest rank, for data). Only what nothing else was done "
     "meanwhile counts as waiting.",
     "<b>Losses</b> are in nats per target token. <b>BLEU</b> and <b>chrF</b> are of text that was really translated, "
     "with sacreBLEU’s signature; they compare only where the signatures are the same.",
