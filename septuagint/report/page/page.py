@@ -29,8 +29,8 @@ _GUIDE = (
     "<b>Confidence</b> tells how far the record carries the verdict: low means that a few more measurements could turn "
     "it.",
     "<b>A step</b> is one update of the weights by all ranks together. Its time is split into arithmetic (compute, "
-    "optimizer) and waiting (for the exchange of gradients, for the slowest rank, for data). Only what nothing else was done "
-    "meanwhile counts as waiting.",
+    "optimizer) and waiting (for the exchange of gradients, for the slowest rank, for data). Only when nothing else is "
+    "done meanwhile, it counts as waiting.",
     "<b>Losses</b> are in nats per target token. <b>BLEU</b> and <b>chrF</b> are of text that was really translated, "
     "with sacreBLEU’s signature; they compare only where the signatures are the same.",
     "<b>kB, MB and GB</b> are thousands, millions and thousand millions of bytes.",
