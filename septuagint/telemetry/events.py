@@ -81,12 +81,14 @@ def warn_on_stderr(message: str) -> None:
 class LineFile:
     """Lines added to the end of a file, each in one write: readers may follow it, and a kill tears the last at most.
 
-    A disk that is full or fails stops nobody: lines wait in memory, and are written in order once that is possible.
-    When too many wait, the newest are given up and counted: the file is then whole up to one known place.
+    Any thread may append. A disk that is full or fails stops nobody: lines wait in memory, and are written in order
+    once that is possible. When too many wait, the newest are given up and counted: the file is then whole up to one
+    known place.
     """
 
     def __init__(self, path: Path, warn: Warn) -> None:
         self._path, self._warn = path, warn
+        self._lock = threading.RLock()  # a warning about the file may become a line of it
         with writing_to(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
@@ -99,11 +101,12 @@ class LineFile:
     def append(self, line: str) -> None:
         """Adds one line, or several with line breaks between them."""
         data = line.encode(errors="backslashreplace") + b"\n"
-        if self._waiting and len(self._waiting) + len(data) > _MAX_WAITING_BYTES:
-            self._num_lost += 1
-        else:
-            self._waiting += data
-        self._write_waiting()
+        with self._lock:
+            if self._waiting and len(self._waiting) + len(data) > _MAX_WAITING_BYTES:
+                self._num_lost += 1
+            else:
+                self._waiting += data
+            self._write_waiting()
 
     def close(self) -> None:
         """Tries once more to write what waits."""

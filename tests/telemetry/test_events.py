@@ -14,7 +14,7 @@ import pytest
 
 from septuagint.errors import StorageError
 from septuagint.telemetry import events
-from septuagint.telemetry.events import EventLog, escape_controls, latest, number, read_events, record_path
+from septuagint.telemetry.events import EventLog, LineFile, escape_controls, latest, number, read_events, record_path
 
 WRITER = """
 import itertools, sys
@@ -253,3 +253,12 @@ def test_control_characters_are_escaped_and_letters_are_not():
     assert escape_controls("a\x1b[2J\n\x9b\u202e\udc80b") == r"a\x1b[2J\n\x9b\u202e\udc80b"
     untouched = "Grüße [red] </script> 日本 می\u200cخواهم 5\u00a0% 🙂"
     assert escape_controls(untouched) == untouched
+
+
+def test_lines_of_many_threads_are_whole(tmp_path):
+    file = LineFile(tmp_path / "log.txt", pytest.fail)
+    lines = [f"{thread} {number} " + "x" * 2000 for thread in range(8) for number in range(50)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(file.append, lines))
+    file.close()
+    assert sorted((tmp_path / "log.txt").read_text().splitlines()) == sorted(lines)
