@@ -1,6 +1,6 @@
 """The opening of an attempt: the machines are measured, clocks compared, and the record says what all is made of."""
 
-import contextlib
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # its stubs are a package of their own
@@ -21,9 +21,7 @@ from septuagint.training.validation import best_of
 from septuagint.world import World
 
 
-def open_timekeeper(
-    stack: contextlib.ExitStack, setting: Setting, training: Training
-) -> tuple[Timekeeper, float | None]:
+def open_timekeeper(stack: ExitStack, setting: Setting, training: Training) -> tuple[Timekeeper, float | None]:
     """(from now on time counts, the peak of this rank's device). The stack closes what was opened."""
     world = setting.world
     setting.watch.enter("measuring the machines")
@@ -142,22 +140,22 @@ def record_link(setting: Setting, events: EventLog) -> None:
         )
 
 
-def open_monitor(stack: contextlib.ExitStack, setting: Setting, progress: Progress, events: EventLog) -> None:
-    """The first rank of each host keeps an eye on it."""
+def open_monitor(setting: Setting, progress: Progress, events: EventLog) -> AbstractContextManager[object]:
+    """The first rank of each host keeps an eye on it, as long as the block lasts."""
     world = setting.world
     own = torch.cuda.get_device_properties(world.device).uuid if world.device.type == "cuda" else None
     uuids = world.gather([world.hosts[world.rank], None if own is None else str(own)])
     host = world.hosts[world.rank]
-    if world.is_leader:
-        monitor = Monitor(
-            emit=events.emit,
-            current_step=lambda: progress.step,
-            host=host,
-            run_folder=setting.run_path,
-            interface=_outer_interface(world),
-            gpu_uuids=sorted({uuid for name, uuid in uuids if name == host and uuid is not None}),
-        )
-        stack.enter_context(monitor)
+    if not world.is_leader:
+        return nullcontext()
+    return Monitor(
+        emit=events.emit,
+        current_step=lambda: progress.step,
+        host=host,
+        run_folder=setting.run_path,
+        interface=_outer_interface(world),
+        gpu_uuids=sorted({uuid for name, uuid in uuids if name == host and uuid is not None}),
+    )
 
 
 def device_name(device: torch.device) -> str:

@@ -248,7 +248,6 @@ def _attempt(
         if world.rank == 0:
             _warn_at_start(attempts, setting, training, events)
         record_link(setting, events)
-        open_monitor(stack, setting, progress, events)
         writer = None
         if setting.disks.is_owner:
             writer = stack.enter_context(_open_writer(setting, checkpoint, best, events))
@@ -268,8 +267,9 @@ def _attempt(
             tick=display.tick,
             exchange_records=records.exchange,
         )
-        reason, best = _run(setting, loop)
-        loop.record_last_times()
+        with open_monitor(setting, progress, events):  # its last look is exchanged, too
+            reason, best = _run(setting, loop)
+            loop.record_last_times()
         events.emit("stop", step=progress.step, reason=reason, hours=progress.seconds / 3600)
         records.exchange()
     if setting.run is not None:
