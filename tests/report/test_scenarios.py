@@ -20,6 +20,7 @@ from septuagint.report.answer import Answer
 from septuagint.report.report import make_report
 from septuagint.training import checkpoint_writer, loop
 from septuagint.training.checkpoint import write_checkpoint
+from tests.conftest import need_tool
 from tests.data.conftest import Project
 from tests.distributed.conftest import hosts_possible
 from tests.distributed.faulty import LAG_SECONDS
@@ -170,16 +171,16 @@ def train_learner(project: Project, *overrides: str) -> dict[str, Answer]:
 
 def test_overfitting_on_200_pairs_and_not_on_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     few = make_learner(tmp_path / "few", monkeypatch, num_pairs=200)
-    found = train_learner(few, "training.max_steps=400", "training.validate_every=40")["overfitting"]
+    found = train_learner(few, "training.max_steps=350", "training.validate_every=35")["overfitting"]
     assert found.verdict == "yes", found
     many = make_learner(tmp_path / "many", monkeypatch, num_pairs=20_000)
-    found = train_learner(many, "training.max_steps=120", "training.validate_every=20")["overfitting"]
+    found = train_learner(many, "training.max_steps=50", "training.validate_every=10")["overfitting"]
     assert found.verdict == "no", found
 
 
 def test_a_run_that_was_stopped_far_too_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     project = make_learner(tmp_path, monkeypatch, num_pairs=20_000)
-    found = train_learner(project, "training.max_steps=64", "training.validate_every=8")
+    found = train_learner(project, "training.max_steps=48", "training.validate_every=8")
     assert found["fully_trained"].verdict == "no", found["fully_trained"]
 
 
@@ -219,7 +220,8 @@ def train_on_hosts(
     project: Path, folder: Path, prepare: Callable[[Trial], None] = lambda trial: None, fault: str | None = None
 ) -> dict[str, Answer]:
     """A training by two ranks, each on a host of its own."""
-    with open_trial(project, folder, "shared") as trial:
+    need_tool("mpirun")
+    with open_trial(project, folder, "shared", max_steps=30) as trial:
         prepare(trial)
         settings = [
             f"--set=training.{name}" for name in ("log_every=10", "validate_every=1000", "checkpoint_every=1000")
@@ -231,7 +233,13 @@ def train_on_hosts(
         return answers(trial.run)
 
 
-def test_a_link_of_20_megabits(project: Path, tmp_path: Path, hosts_possible: None):
+@pytest.fixture(scope="module")
+def even(project: Path, tmp_path_factory: pytest.TempPathFactory, hosts_possible: None) -> dict[str, Answer]:
+    """The control: two hosts that are alike, and a link without a limit."""
+    return train_on_hosts(project, tmp_path_factory.mktemp("even") / "trial")
+
+
+def test_a_link_of_20_megabits(project: Path, tmp_path: Path, even: dict[str, Answer]):
     def limit(trial: Trial) -> None:
         for host in trial.testbed.hosts:
             host.limit("20mbit")
@@ -243,12 +251,11 @@ def test_a_link_of_20_megabits(project: Path, tmp_path: Path, hosts_possible: No
     assert 15e6 < figures["capacity_bits_per_second"] < 25e6
     assert figures["bytes_per_step"] == pytest.approx(figures["expected_bytes_per_step"], rel=0.2)
     assert figures["link_use"] > 60
-    control = train_on_hosts(project, tmp_path / "fast")
-    assert control["network_bottleneck"].verdict != "yes", control["network_bottleneck"]
-    assert control["bottleneck"].verdict != "network"
+    assert even["network_bottleneck"].verdict != "yes", even["network_bottleneck"]
+    assert even["bottleneck"].verdict != "network"
 
 
-def test_a_slow_rank_is_named(project: Path, tmp_path: Path, hosts_possible: None):
+def test_a_slow_rank_is_named(project: Path, tmp_path: Path, even: dict[str, Answer]):
     found = train_on_hosts(project, tmp_path / "slow", fault="slow@1:1")
     assert found["bottleneck"].verdict == "slow_rank"
     assert "rank 1" in found["bottleneck"].sentence and "beta" in found["bottleneck"].sentence
@@ -257,5 +264,4 @@ def test_a_slow_rank_is_named(project: Path, tmp_path: Path, hosts_possible: Non
     figures = evidence(found["bottleneck"])
     step = evidence(found["step_time"])["mean_seconds"]
     assert figures["slow_rank_share"] / 100 * step == pytest.approx(LAG_SECONDS, rel=0.35)
-    control = train_on_hosts(project, tmp_path / "even")
-    assert control["bottleneck"].verdict != "slow_rank"
+    assert even["bottleneck"].verdict != "slow_rank"
