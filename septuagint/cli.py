@@ -507,6 +507,7 @@ def _train(
     from septuagint.training.train import train
 
     run_path = run or _run_path(path)
+    before = _count_attempts(run_path)
     try:
         outcome = train(
             config,
@@ -519,13 +520,22 @@ def _train(
             is_quiet=quiet,
         )
     except (LostPeerError, DriftError, UserError):
-        # What ended a training is the first thing that its report should tell.
-        if place.rank == 0 and (run_path / "events").is_dir():
+        # What ended a training is the first thing that its report should tell. One that was refused leaves none.
+        if place.rank == 0 and _count_attempts(run_path) > before:
             _write_report(run_path, config.training.mirror)
         raise
     if place.rank == 0 and not (outcome.was_finished and (run_path / "report.json").exists()):
         _write_report(run_path, config.training.mirror)
     return outcome
+
+
+def _count_attempts(run: Path) -> int:
+    from septuagint.training.run_folder import num_attempts
+
+    try:
+        return num_attempts(run)
+    except UserError:  # damaged: training itself says so
+        return 0
 
 
 def _write_report(run: Path, mirror_folder: Path | None) -> None:
@@ -556,13 +566,11 @@ def _train_demo(config: "Config", path: Path, workers: int, quiet: bool) -> "Out
 
     alone, was_finished = Place(launcher="none"), True
     if workers > 1:
-        from septuagint.training.run_folder import num_attempts
-
-        before = num_attempts(_run_path(path))
+        before = _count_attempts(_run_path(path))
         arguments = ["train", str(path), "--workers", str(workers), *(["--quiet"] if quiet else [])]
         if code := _run_workers(workers, arguments, has_result=False):
             raise typer.Exit(code)
-        was_finished = num_attempts(_run_path(path)) == before
+        was_finished = _count_attempts(_run_path(path)) == before
     outcome = _train(config, path, None, [], quiet, alone)
     return dataclasses.replace(outcome, was_finished=outcome.was_finished and was_finished)
 

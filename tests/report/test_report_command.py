@@ -68,6 +68,13 @@ def test_a_mistake_before_the_first_attempt_leaves_no_report(tiny: Tiny):
     assert not tiny.run_path("run").exists() or not list(tiny.run_path("run").glob("report.*"))
 
 
+def test_a_training_that_is_refused_leaves_the_run_as_it_was(tiny: Tiny):
+    tiny.train()
+    before = tiny.content()
+    assert tiny.command("training.learning_rate=0.5", "training.max_steps=20").exit_code == 2
+    assert tiny.content() == before
+
+
 def test_a_stopped_training_has_a_report(tiny: Tiny):
     program = tiny.start("training.max_steps=100000")
     program.wait_until(lambda: tiny.events(kind="train"))
