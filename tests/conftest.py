@@ -5,6 +5,10 @@ import shutil
 from collections.abc import Generator
 
 import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton: its kernels run as Python then
 
 
 def need_tool(name: str) -> str:

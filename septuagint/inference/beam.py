@@ -1,6 +1,6 @@
 """Beam search: the likeliest translations that a few hypotheses at a time can find, for many sentences at once.
 
-On GPUs with compiled steps of one shape (`slots`); elsewhere, and where compiling is not wanted, with torch's own
+On GPUs with recorded steps of one shape (`slots`); elsewhere, and where compiling is not wanted, with torch's own
 operations, in batches that grow with the translations and shrink as sentences are finished. Both find the same.
 
 B sentences, W beams of a sentence, N likeliest pieces, V vocabulary, R = B * W.

@@ -19,7 +19,6 @@ _CHUNK = 128
 _CHUNKS = 32
 
 
-@torch.library.custom_op("septuagint::attend_to_past", mutates_args=("past",))
 def attend_to_past(
     query_BWHK: Tensor,
     key_BWHK: Tensor,
@@ -41,22 +40,11 @@ def attend_to_past(
     return output
 
 
-@torch.library.custom_op("septuagint::attend_to_source", mutates_args=())
 def attend_to_source(query_BWHK: Tensor, source: Tensor, begins: Tensor, counts: Tensor) -> Tensor:
     """What each beam finds in its source: `counts` rows of `source` (P, 2, H, K) from `begins` on."""
     output = torch.empty(query_BWHK.shape, dtype=query_BWHK.dtype, device=query_BWHK.device)
     _launch(output, query_BWHK, query_BWHK, query_BWHK, source, begins, begins, counts, room=0, page_size=_KEYS)
     return output
-
-
-@attend_to_past.register_fake
-def _(query_BWHK: Tensor, *_: Tensor) -> Tensor:
-    return torch.empty(query_BWHK.shape, dtype=query_BWHK.dtype, device=query_BWHK.device)
-
-
-@attend_to_source.register_fake
-def _(query_BWHK: Tensor, *_: Tensor) -> Tensor:
-    return torch.empty(query_BWHK.shape, dtype=query_BWHK.dtype, device=query_BWHK.device)
 
 
 def _launch(

@@ -1,7 +1,7 @@
 """Beam search on GPUs: a fixed number of slots with a sentence in each; who is finished makes room for who waits.
 
 A host cannot launch the small kernels of a step as fast as a GPU runs them. So every step has the same shape: it is
-compiled, recorded once, and replayed. The sentences of the slots are at different steps; sources lie end to end, and
+recorded once, and replayed. The sentences of the slots are at different steps; sources lie end to end, and
 the past of a slot in pages that it has while it needs them. So nothing is padded: kernels of our own (`gpu_kernels`)
 look for each sentence at as much as it has. Sentences come and go without the host, too (`slot_queue`): it only hears
 how many are finished, while the GPU works on.
@@ -13,8 +13,7 @@ for, P steps that all pages have room for, H heads, K numbers of a head, R = B *
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +30,7 @@ from septuagint.inference.search import (
     read_hypotheses,
 )
 from septuagint.inference.slot_queue import SlotQueue
-from septuagint.model.transformer import DecoderLayer, EncoderLayer, Transformer, follow_parents
+from septuagint.model.transformer import DecoderLayer, Transformer, follow_parents
 
 # More rows than this do not make a row cheaper.
 _MAX_SLOTS = 1024
@@ -177,8 +176,8 @@ class Slots:
         self._logits_dtype = torch.float32 if dtype == torch.float32 else torch.float16
         bytes_per_slot = num_beams * model.embeddings.num_embeddings * self._logits_dtype.itemsize
         most_slots = min(_MAX_SLOTS, _num_bytes(model, _LOGITS_BYTES, _LOGITS_SHARE) // bytes_per_slot)
-        # A power of two, so that there are few shapes, and more than one: torch compiles that one for itself. Two
-        # thirds of the sentences wait at first: when none waits, slots become empty, and a step costs as much.
+        # A power of two, as products like it. Two thirds of the sentences wait at first: when none waits, slots become
+        # empty, and a step costs as much.
         num_slots = 1 << max(1, min(num_sentences // 3, most_slots).bit_length() - 1)
         most_pages = _num_pages(longest)
         budget = _num_bytes(model, _PAST_BYTES, _PAST_SHARE) // (_PAGE * num_beams * _bytes_per_token(model, dtype))
@@ -217,22 +216,8 @@ class Slots:
             for _ in model.decoder
         ]
         self._output_DV = model.embeddings.weight.to(self._logits_dtype).t()
-        self._let_sizes_vary()
-        self._run = _compiled if device.type == "cuda" else _as_it_is
         record = _record if device.type == "cuda" else _as_it_is
         self._make_step, self._make_changes = record(self._step), record(self._change)
-
-    def _let_sizes_vary(self) -> None:
-        for field in fields(self._search):
-            tensor = getattr(self._search, field.name)
-            _let_vary(tensor, *range(2 if tensor.ndim == 3 else 1))
-        for tensor in (self._steps_B, self._begins_B, self._counts_B):
-            _let_vary(tensor, 0)
-        _let_vary(self._queue.pages_BX, 0, 1)
-        _let_vary(self._ancestors_BWT, 0, 2)
-        for memory in self._memories:
-            _let_vary(memory.past_PW2HK, 0)
-            _let_vary(memory.source_S2HK, 0)
 
     def translate(self, sources: Sequence[np.ndarray], advance: Callable[[int], None]) -> list[list[Hypothesis]]:
         """The hypotheses of each source. The first ones have the first turn."""
@@ -262,9 +247,7 @@ class Slots:
         """Fills the keys and values of the sources, from the first to the last."""
         begin = 0
         for rows in _shares([len(source) for source in sources], _ENCODED_TOKENS):
-            memory_SD = self._model.encode_sentences(
-                [sources[row] for row in rows], self._dtype, self._run(EncoderLayer.forward)
-            )
+            memory_SD = self._model.encode_sentences([sources[row] for row in rows], self._dtype)
             for layer, memory in zip(self._model.decoder, self._memories, strict=True):
                 assert isinstance(layer, DecoderLayer)
                 part = memory.source_S2HK[begin : begin + len(memory_SD)]
@@ -288,52 +271,22 @@ class Slots:
 
     def _step(self) -> None:
         """One more piece for every beam. Nothing here waits for a number from the device."""
-        search, run = self._search, self._run
-        hidden_BWD, rows_B1X = run(Transformer.embed_next)(self._model, search.ids_BW, self._steps_B)
-        _let_vary(rows_B1X, 0)
-        for layer, memory in zip(self._model.decoder, self._memories, strict=True):
-            hidden_BWD = run(DecoderLayer.decode_next)(layer, _let_vary(hidden_BWD, 0), rows_B1X, memory)
-        hidden_RD = run(_finish_layers)(self._model, _let_vary(hidden_BWD, 0), self._logits_dtype)
+        search, model = self._search, self._model
+        hidden_BWD, rows_B1X = model.embed_next(search.ids_BW, self._steps_B)
+        for layer, memory in zip(model.decoder, self._memories, strict=True):
+            assert isinstance(layer, DecoderLayer)
+            hidden_BWD = layer.decode_next(hidden_BWD, rows_B1X, memory)
+        hidden_RD = model.decoder_norm(hidden_BWD).flatten(0, 1).to(self._logits_dtype)
         with torch.autocast(hidden_RD.device.type, enabled=False):
             logits_RV = hidden_RD @ self._output_DV
-        log_probs_RN, ids_RN = self._kernels.likeliest(logits_RV, 2 * self._rules.beam_size, self._steps_B)
-        likeliest = _let_vary(log_probs_RN, 0), _let_vary(ids_RN, 0)
-        run(_end_step)(search, self._rules, self._steps_B, self._ancestors_BWT, *likeliest)
-
-
-def _finish_layers(model: Transformer, hidden_BWD: Tensor, dtype: torch.dtype) -> Tensor:
-    hidden_RD: Tensor = model.decoder_norm(hidden_BWD).flatten(0, 1).to(dtype)
-    return hidden_RD
-
-
-def _end_step(
-    search: Search,
-    rules: Rules,
-    steps_B: Tensor,
-    ancestors_BWT: Tensor,
-    log_probs_RN: Tensor,
-    ids_RN: Tensor,
-) -> None:
-    """From the likeliest pieces of each beam to the next step. Who is done stays where it is."""
-    candidates = best_continuations(search.scores_BW, log_probs_RN, ids_RN)
-    follow_parents(ancestors_BWT, steps_B, go_on(search, rules, steps_B, candidates))
-    steps_B.add_(~search.is_done_B)
-
-
-@cache
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """One for all layers, models and shapes of this process."""
-    return torch.compile(function)
+        likeliest = self._kernels.likeliest(logits_RV, 2 * self._rules.beam_size, self._steps_B)
+        candidates = best_continuations(search.scores_BW, *likeliest)
+        follow_parents(self._ancestors_BWT, self._steps_B, go_on(search, self._rules, self._steps_B, candidates))
+        self._steps_B.add_(~search.is_done_B)  # who is done stays where it is
 
 
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
-
-
-def _let_vary(tensor: Tensor, *dimensions: int) -> Tensor:
-    """These sizes are of this text: what is compiled must not depend on them."""
-    torch._dynamo.maybe_mark_dynamic(tensor, dimensions)
-    return tensor
 
 
 def _fetch(number: Tensor) -> Callable[[], int]:

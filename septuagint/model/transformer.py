@@ -7,9 +7,8 @@ T target tokens, S source tokens, D width, H heads, B sentences, W beams of a se
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -165,21 +164,17 @@ class Transformer(nn.Module):
         source_offsets: Tensor,
         relation: Relation,
         drop: Dropout | None = None,
-        run_layer: Callable[..., Tensor] | None = None,
     ) -> Tensor:
-        """What the source says (S, D), for the decoder to look at. `run_layer`: a layer's `forward`, compiled."""
+        """What the source says (S, D), for the decoder to look at."""
         drop = drop or self._start_dropout()
         rows = self._rows(source_offsets, len(source_ids_S))
         hidden_SD = drop(self._embed(source_ids_S, rows))
         for layer in self.encoder:
-            run = layer if run_layer is None else partial(run_layer, layer)
-            hidden_SD = run(hidden_SD, rows, relation, drop)
+            hidden_SD = layer(hidden_SD, rows, relation, drop)
         output_SD: Tensor = self.encoder_norm(hidden_SD)
         return output_SD
 
-    def encode_sentences(
-        self, sources: Sequence[np.ndarray], dtype: torch.dtype, run_layer: Callable[..., Tensor] | None = None
-    ) -> Tensor:
+    def encode_sentences(self, sources: Sequence[np.ndarray], dtype: torch.dtype) -> Tensor:
         """What these sources say, end to end (S, D), computed in this precision."""
         device = self.embeddings.weight.device
         lengths = np.array([len(source) for source in sources])
@@ -187,7 +182,7 @@ class Transformer(nn.Module):
         backend = choose_backend(device, dtype, self.config.width // self.config.num_heads)
         ids_S = torch.from_numpy(np.concatenate(sources).astype(np.int64)).to(device)
         relation = make_relation(offsets, offsets, backend, int(lengths.max()))
-        return self.encode(ids_S, offsets, relation, run_layer=run_layer)
+        return self.encode(ids_S, offsets, relation)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """A number for each piece of the vocabulary."""
