@@ -277,7 +277,7 @@ class TrainingConfig(Section):
     precision: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
     """`auto`: bf16 on GPUs that have it, fp16 with a dynamic loss scale on older ones, fp32 on CPUs."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Let torch.compile make the step faster, at the cost of a slow start; `auto`: on GPUs."""
+    """`auto`: on GPUs our own kernels, or torch.compile where there are none; `on`: torch.compile; `off`: neither."""
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Translate with an exponential moving average of the weights that forgets this slowly, such as 0.999."""
     average_checkpoints: Annotated[int, Field(ge=0, le=5)] = 5

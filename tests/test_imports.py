@@ -10,17 +10,22 @@ ROOT = Path(septuagint.__file__).parent
 # From the bottom to the top. A module imports from its own layer and from those before it.
 LAYERS = [
     set("__init__ errors config config_file batch world telemetry.events".split())
-    | set("data.__init__ model.__init__ training.__init__ inference.__init__ telemetry.__init__".split())
+    | set("data.__init__ model.__init__ model.kernels.__init__ training.__init__ inference.__init__".split())
+    | {"telemetry.__init__"}
     | set("cluster.__init__ report.__init__ report.reading.__init__ report.diagnosis.__init__".split())
     | set("report.drawing.__init__ report.page.__init__".split()),
     # core: values in, values out
     set("data.normaliser data.scripts data.filters data.vocabulary data.sentences data.order data.packing".split())
-    | set("model.attention model.dropout model.loss model.transformer".split())
+    | set("model.attention model.dropout model.loss model.transformer model.fast".split())
+    | set("model.kernels.attention model.kernels.residual model.kernels.activation model.kernels.embedding".split())
+    | set("model.kernels.loss model.kernels.sums".split())
     | set("inference.search inference.slot_queue inference.slots inference.gpu_kernels inference.beam".split())
     | set("inference.vocabulary_map".split())
     | set("inference.length_batches inference.scoring inference.segmenter".split())
     | set("inference.text_checks inference.argos_sentences".split())
-    | set("training.optimizer training.precision training.step training.meter training.memory".split())
+    | set(
+        "training.optimizer training.precision training.recorder training.step training.meter training.memory".split()
+    )
     | set("training.synchrony training.agreement".split())
     | set("telemetry.wording telemetry.stopwatch cluster.probe training.timekeeper".split()),
     # the record of a run is read once; what is made of it are values, too

@@ -3,12 +3,13 @@
 One function, `packed_attention`, with two backends. `varlen` is torch's kernel for packed sequences (GPUs from compute
 capability 8.0, half precision). `padded` works anywhere: sentences of similar length are padded into groups, go
 through scaled_dot_product_attention, and come back packed. `reference_attention` is slow and plain, for tests.
+A third backend, `tiled`, is for the training pass of `fast`, which has kernels of its own.
 
 T queries, S keys, H heads, D numbers per head, P padded positions.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -18,7 +19,10 @@ from torch.nn.attention.varlen import varlen_attn
 
 from septuagint.batch import PackedBatch
 
-Backend = Literal["varlen", "padded"]
+if TYPE_CHECKING:
+    from septuagint.model.kernels.attention import Tiles
+
+Backend = Literal["tiled", "varlen", "padded"]
 
 # Lengths within a group differ by at most this factor (and a little more for the shortest): 13 groups up to 256 tokens.
 _GROUP_RATIO = 1.3
@@ -52,7 +56,8 @@ class Relation:
     max_query_length: int
     max_key_length: int
     is_causal: bool
-    padding: Padding | None
+    padding: Padding | None = None
+    tiles: "Tiles | None" = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,11 +82,37 @@ def make_layout(batch: PackedBatch, backend: Backend, max_length: int) -> Layout
     No sentence is longer than `max_length`, the same number for the whole run. `padded` reads the offsets on the host.
     """
     source, target = batch.source_offsets, batch.target_offsets
+    if backend == "tiled":
+        return _make_tiled_layout(batch, max_length)
     return Layout(
         encoder=make_relation(source, source, backend, max_length),
         decoder=make_relation(target, target, backend, max_length, is_causal=True),
         cross=make_relation(target, source, backend, max_length),
     )
+
+
+def _make_tiled_layout(batch: PackedBatch, max_length: int) -> Layout:
+    from septuagint.model.kernels.attention import (
+        Tiles,
+        make_side,
+        make_tiles,
+    )  # not before Triton is known to be there
+
+    source = make_side(batch.source_offsets, len(batch.source_ids_S))
+    target = make_side(batch.target_offsets, len(batch.target_ids_T))
+
+    def relate(tiles: Tiles, *, is_causal: bool = False) -> Relation:
+        return Relation(
+            query_offsets=tiles.queries.offsets,
+            key_offsets=tiles.keys.offsets,
+            max_query_length=max_length,
+            max_key_length=max_length,
+            is_causal=is_causal,
+            tiles=tiles,
+        )
+
+    within_source, within_target, across = make_tiles(source, target)
+    return Layout(encoder=relate(within_source), decoder=relate(within_target, is_causal=True), cross=relate(across))
 
 
 def make_relation(

@@ -174,6 +174,10 @@ def _link_lines(event: Event) -> list[str]:
     ]
 
 
+def _rehearsal_lines(event: Event) -> list[str]:
+    return ["  ".join(["rehearsal, compiling included", *_parts(event, "seconds")])]
+
+
 def _warning_lines(event: Event) -> list[str]:
     return [f"warning: {event['message']}"]
 
@@ -191,6 +195,7 @@ _LINES: dict[str, Callable[[Event], list[str]]] = {
     "sample": _sample_lines,
     "checkpoint": _checkpoint_lines,
     "link": _link_lines,
+    "rehearsal": _rehearsal_lines,
     "warning": _warning_lines,
     "stop": _stop_lines,
 }

@@ -4,6 +4,7 @@ import gc
 import itertools
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,7 +25,7 @@ from septuagint.training.checkpoint_writer import CheckpointWriter
 from septuagint.training.meter import Meter, StepNumbers, Tally
 from septuagint.training.optimizer import learning_rate
 from septuagint.training.signals import Signals
-from septuagint.training.state import Progress, counters, snapshot
+from septuagint.training.state import Progress, counters, go_on_plainly, snapshot
 from septuagint.training.step import Training, rehearse, train_step
 from septuagint.training.synchrony import announce_arrival, check_no_drift, check_same_files
 from septuagint.training.timekeeper import Timekeeper
@@ -98,7 +99,7 @@ class Loop:
         self._valid_batches: list[Microbatch] = []
         for text in self.dataset.valid:
             self._valid_batches += evaluation_packs(text.source, text.target, self.shape)
-        # Now, and not in the midst of decoding: what is compiled has seen the table, and would be compiled again.
+        # Now, and not in the midst of validation: what is compiled or recorded has seen the table.
         longest = max(int(text.source.lengths.max(initial=0)) for text in self.dataset.valid)
         self.training.model.grow_positions(positions_needed(longest))
 
@@ -134,7 +135,9 @@ class Loop:
         """
         self.watch.enter("rehearsal", self.progress.step)
         first = next(loader)
+        begin = time.monotonic()
         self._or_uncompiled(lambda: rehearse(self.training, first.microbatches[0]))
+        self.events.emit("rehearsal", seconds=time.monotonic() - begin)
         return itertools.chain([first], loader)
 
     def _open_loader(self) -> Loader:
@@ -196,18 +199,20 @@ class Loop:
         with self._stopwatch.outside(part):
             yield
 
+    def _make_room(self) -> None:
+        """Before translating: the GPU's memory may be full of what training keeps."""
+        if self.training.recorder is not None:
+            self.training.recorder.make_room()
+
     def _or_uncompiled(self, action: Callable[[], Result]) -> Result:
         """The first thing that runs compiled code may find that it cannot be compiled here."""
         try:
             return action()
         except Exception as error:
-            origin = type(error).__module__
-            if self.progress.step >= self._first_step or not origin.startswith(("torch._dynamo", "torch._inductor")):
+            if self.progress.step >= self._first_step or not _is_of_compiler(error):
                 raise
-            self.events.emit("warning", message=f"torch.compile failed ({type(error).__name__}); going on without it")
-            self.training.forward = self.training.objective
-            self.training.is_compiled = False
-            self.training.optimizer.zero_grad(set_to_none=True)
+            self.events.emit("warning", message=f"compiling failed ({type(error).__name__}); going on without it")
+            go_on_plainly(self.training)
             return action()
 
     def _note(self, arrived: Iterable[StepNumbers]) -> None:
@@ -276,6 +281,7 @@ class Loop:
             self.watch.wait_for_all()
 
     def _translate_sample(self) -> None:
+        self._make_room()
         text = self.dataset.valid[0]
         row = self.progress.step // self.settings.sample_every % len(text.source)
         with weights_for_translation(self.training):
@@ -324,6 +330,7 @@ class Loop:
     def _validate_model(self, weights: str) -> Validation | None:
         begin = time.monotonic()
         self.watch.enter("validation")
+        self._make_room()
         try:
             share = asdict(
                 measure_share(
@@ -426,6 +433,13 @@ def why_finished(progress: Progress, settings: TrainingConfig) -> str | None:
     ):
         return "patience"
     return None
+
+
+def _is_of_compiler(error: Exception) -> bool:
+    """Whether it came up in torch's compiler or in Triton: kinds of errors there are many, a missing gcc is one."""
+    frames = traceback.walk_tb(error.__traceback__)
+    modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in frames)
+    return any(module.startswith(("torch._dynamo", "torch._inductor", "triton.")) for module in modules)
 
 
 def _not_finite(run: Path, numbers: StepNumbers, settings: TrainingConfig) -> str:

@@ -10,6 +10,7 @@ There are no random states to save: the order of the data and what dropout drops
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,12 +19,14 @@ from torch import Tensor
 from septuagint.batch import Cursor
 from septuagint.config import Config
 from septuagint.errors import CheckpointError
-from septuagint.model.attention import choose_backend
+from septuagint.model.attention import Backend, choose_backend
+from septuagint.model.fast import HalfWeights, can_be_fast
 from septuagint.model.transformer import Transformer
 from septuagint.training.checkpoint import Checkpoint, to_host
 from septuagint.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
-from septuagint.training.precision import DTYPES, LossScale, choose_precision
-from septuagint.training.step import Objective, Training
+from septuagint.training.precision import DTYPES, LossScale, Precision, choose_precision
+from septuagint.training.recorder import Recorder
+from septuagint.training.step import Objective, Training, run_pass
 from septuagint.training.synchrony import synchronise
 from septuagint.training.validation import Validation, read_validation
 from septuagint.world import World
@@ -63,19 +66,34 @@ def build_training(config: Config, vocabulary_size: int, max_length: int, world:
         optimizer=make_optimizer(model, config.training),
         settings=config.training,
         precision=precision,
-        backend=choose_backend(device, DTYPES[precision], config.model.width // config.model.num_heads),
+        backend=_plain_backend(model, device, precision),
         max_length=max_length,
         objective=objective,
         forward=objective,
+        halves=None,
+        recorder=None,
         loss_scale=LossScale.start(device) if precision == "fp16" else None,
         average=average,
         skipped_steps=torch.zeros((), dtype=torch.int64, device=device),
         skipped_in_a_row=torch.zeros((), dtype=torch.int64, device=device),
         is_compiled=False,
     )
-    if _should_compile(config.training.compile, device):
+    wanted = config.training.compile
+    if wanted == "auto" and can_be_fast(config.model, device, DTYPES[precision]):
+        use_kernels(training)
+    elif _should_compile(wanted, device):
         compile_forward(training)
     return training
+
+
+def use_kernels(training: Training) -> None:
+    """From now on a pass is done by kernels of our own; on one GPU, it is recorded."""
+    device = training.world.device
+    _objective(training).halves = training.halves = HalfWeights(training.model, DTYPES[training.precision])
+    training.backend = "tiled"
+    training.is_compiled = True
+    if device.type == "cuda" and training.world.size == 1:
+        training.recorder = Recorder(partial(run_pass, training), list(training.model.parameters()), device)
 
 
 def compile_forward(training: Training) -> None:
@@ -85,8 +103,29 @@ def compile_forward(training: Training) -> None:
     training.is_compiled = True
 
 
+def go_on_plainly(training: Training) -> None:
+    """From now on the step runs torch's own operations, one after the other."""
+    _objective(training).halves = training.halves = None
+    training.recorder = None
+    training.forward = training.objective
+    training.backend = _plain_backend(training.model, training.world.device, training.precision)
+    training.is_compiled = False
+    training.optimizer.zero_grad(set_to_none=True)
+
+
+def _objective(training: Training) -> Objective:
+    """The one that torch may have wrapped."""
+    objective = training.objective if training.world.size == 1 else training.objective.module
+    assert isinstance(objective, Objective)
+    return objective
+
+
+def _plain_backend(model: Transformer, device: torch.device, precision: Precision) -> Backend:
+    return choose_backend(device, DTYPES[precision], model.config.width // model.config.num_heads)
+
+
 def _should_compile(wanted: str, device: torch.device) -> bool:
-    """`auto` compiles on GPUs, where the compiler's backend is there."""
+    """`auto` compiles on GPUs for which we have no kernels, where the compiler's backend is there."""
     if wanted != "auto":
         return wanted == "on"
     return device.type == "cuda" and importlib.util.find_spec("triton") is not None

@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from septuagint.batch import Microbatch, PackedBatch
 from septuagint.config import TrainingConfig
 from septuagint.model.attention import Backend, Layout, make_layout
+from septuagint.model.fast import FastPass, HalfWeights
 from septuagint.model.loss import token_loss
 from septuagint.model.transformer import Transformer
 from septuagint.training.optimizer import learning_rate, update_average
 from septuagint.training.precision import DTYPES, LossScale, Precision
+from septuagint.training.recorder import Recorder
 from septuagint.training.synchrony import clear_gradients, gradient_sync
 from septuagint.world import World
 
@@ -25,15 +27,26 @@ Forward = Callable[[PackedBatch, Layout, Tensor | None], tuple[Tensor, Tensor]]
 
 
 class Objective(nn.Module):
-    """(batch, layout, gradient scale) -> (loss sum, tokens): what is compiled on GPUs, and synchronised over ranks."""
+    """(batch, layout, gradient scale) -> (loss sum, tokens): what is synchronised over ranks.
 
-    def __init__(self, model: Transformer, label_smoothing: float, precision: Precision) -> None:
+    With `halves` by kernels of our own, for a tiled layout; else by torch's operations, perhaps compiled.
+    """
+
+    def __init__(
+        self, model: Transformer, label_smoothing: float, precision: Precision, halves: HalfWeights | None = None
+    ) -> None:
         super().__init__()
         self.model = model
         self._label_smoothing = label_smoothing
         self._precision = precision
+        self.halves = halves
 
     def forward(self, batch: PackedBatch, layout: Layout, gradient_scale: Tensor | None) -> tuple[Tensor, Tensor]:
+        smoothing = self._label_smoothing
+        if self.halves is not None:
+            fast_pass = FastPass(self.model, self.halves, layout)
+            hidden_TD = fast_pass.hidden_states(batch)
+            return fast_pass.loss(hidden_TD, batch.labels_T, label_smoothing=smoothing, gradient_scale=gradient_scale)
         weight, dtype = self.model.embeddings.weight, DTYPES[self._precision]
         with torch.autocast(weight.device.type, dtype=dtype, enabled=self._precision != "fp32"):
             hidden_TD = self.model(batch, layout)
@@ -41,7 +54,7 @@ class Objective(nn.Module):
             hidden_TD.to(dtype),
             weight,
             batch.labels_T,
-            label_smoothing=self._label_smoothing,
+            label_smoothing=smoothing,
             gradient_scale=gradient_scale,
         )
 
@@ -59,11 +72,13 @@ class Training:
     max_length: int  # of a sentence, in tokens
     objective: nn.Module  # an Objective, or one whose gradients are averaged over the ranks
     forward: Forward  # the same, perhaps compiled
+    halves: HalfWeights | None  # for our own kernels, where they are used
+    recorder: Recorder | None  # of passes by our own kernels, in a world of one
     loss_scale: LossScale | None
     average: dict[str, Tensor] | None  # the moving average of the weights, by name
     skipped_steps: Tensor
     skipped_in_a_row: Tensor
-    is_compiled: bool
+    is_compiled: bool  # by torch, or by Triton as our own kernels are
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,16 +123,21 @@ def train_step(
         torch.manual_seed(dropout_seed(settings.seed, step, microbatch.index))
         with gradient_sync(training.objective, enabled=is_last):
             lap("to_device")
-            batch = microbatch.batch.to(device)
-            lap("compute")
-            layout = make_layout(batch, training.backend, training.max_length)
-            loss, count = training.forward(batch, layout, scale)
+            if training.recorder is not None:
+                training.recorder.load(microbatch.batch, scale)
+                lap("compute")
+                loss, count = training.recorder.replay(is_first=index == 0)  # and the backward pass
+            else:
+                batch = microbatch.batch.to(device)
+                lap("compute")
+                loss, count = _forward(training, batch, scale)
             totals[0] += loss.detach()
             totals[1] += count
             if is_last:
                 enter("backward and communication")
                 adding = training.world.sum(totals)  # beside the backward pass, as the gradients will be
-            loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
+            if training.recorder is None:
+                loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
     adding.wait()
     enter("optimizer")
     lap("optimizer")
@@ -147,13 +167,26 @@ def train_step(
 
 
 def rehearse(training: Training, microbatch: Microbatch) -> None:
-    """Forward and backward of one microbatch on all ranks, without an update."""
+    """Forward and backward of one microbatch on all ranks, without an update; recorded, where passes are."""
     training.model.train()
-    batch = microbatch.batch.to(training.world.device)
-    layout = make_layout(batch, training.backend, training.max_length)
-    loss, _ = training.forward(batch, layout, _gradient_scale(training))
-    loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
+    scale = _gradient_scale(training)
+    if training.recorder is not None:
+        training.recorder.load(microbatch.batch, scale)
+        training.recorder.replay(is_first=True)
+    else:
+        run_pass(training, microbatch.batch.to(training.world.device), scale)
     clear_gradients(training.objective, training.optimizer)
+
+
+def run_pass(training: Training, batch: PackedBatch, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+    """(loss sum, tokens), with gradients added to the parameters'."""
+    loss, count = _forward(training, batch, scale)
+    loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
+    return loss.detach(), count
+
+
+def _forward(training: Training, batch: PackedBatch, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+    return training.forward(batch, make_layout(batch, training.backend, training.max_length), scale)
 
 
 def _gradient_scale(training: Training) -> Tensor | None:

@@ -30,9 +30,11 @@ def test_two_ranks_on_one_gpu_do_the_same_steps_as_one(tiny, compiled):
     assert second == pytest.approx(first, rel=1e-4)
 
 
-def test_two_ranks_in_bf16_learn_as_one_does(tiny):
+def test_two_ranks_with_our_own_kernels_learn_as_one_does(tiny):
     settings = [setting for setting in SETTINGS if "precision" not in setting]
+    settings += ["model.width=64", "model.num_heads=2"]
     for run, options in (("one", ()), ("two", ("--workers", "2"))):
         program = tiny.start(*settings, run=run, options=("--quiet", *options))
         assert program.wait(timeout=300) == 0, program.stderr
     assert losses(tiny, "two") == pytest.approx(losses(tiny, "one"), rel=2e-2)
+    assert [tiny.events(run, "attempt")[0]["attention"] for run in ("one", "two")] == ["tiled", "tiled"]

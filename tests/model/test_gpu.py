@@ -48,9 +48,9 @@ def test_the_packed_kernel_equals_the_plain_attention_and_so_does_its_gradient(d
         assert relative_error(ours, theirs) < 1e-2
 
 
-def new_training(precision: str, preset: str = "base", **settings: object):
+def new_training(precision: str, preset: str = "base", dropout: float = 0.0, **settings: object):
     config = Config.model_construct(
-        model=ModelConfig.model_validate({"preset": preset, **SMALL, "num_heads": 2}),
+        model=ModelConfig.model_validate({"preset": preset, **SMALL, "width": 64, "num_heads": 2, "dropout": dropout}),
         training=TrainingConfig.model_validate(
             {"warmup_steps": 1, "learning_rate": 1e-3, "precision": precision, "compile": "off", **settings}
         ),
@@ -62,7 +62,7 @@ def steps(training, num_steps=3):
     pairs = random_pairs(LENGTHS)
     microbatches = [
         Microbatch(batch=pack(pairs, [2], [3]), index=0, num_pairs=1, num_source_tokens=1, num_target_tokens=1),
-        Microbatch(batch=pack(pairs, [1], [1]), index=1, num_pairs=1, num_source_tokens=1, num_target_tokens=1),
+        Microbatch(batch=pack(pairs[::-1], [2], [3]), index=1, num_pairs=1, num_source_tokens=1, num_target_tokens=1),
     ]
     return [train_step(training, microbatches, step) for step in range(1, num_steps + 1)]
 
@@ -75,6 +75,31 @@ def test_half_precision_agrees_with_fp32_within_its_rounding(preset, precision):
         assert int(ours.skipped_steps) == 0
         assert float(ours.loss_sum) == pytest.approx(float(theirs.loss_sum), rel=0.01)
         assert float(ours.gradient_norm) == pytest.approx(float(theirs.gradient_norm), rel=0.05)
+
+
+@pytest.mark.parametrize("preset", ["base", "modern"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_our_kernels_agree_with_fp32_within_rounding(preset, precision):
+    exact, ours = steps(new_training("fp32", preset)), steps(new_training(precision, preset, compile="auto"))
+    for rounded, theirs in zip(ours, exact, strict=True):
+        assert int(rounded.skipped_steps) == 0
+        assert float(rounded.loss_sum) == pytest.approx(float(theirs.loss_sum), rel=0.01)
+        assert float(rounded.gradient_norm) == pytest.approx(float(theirs.gradient_norm), rel=0.05)
+
+
+@pytest.mark.parametrize("preset", ["base", "modern"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_recorded_step_does_the_very_same(preset, precision):
+    recorded, launched = (new_training(precision, preset, dropout=0.2, compile="auto") for _ in range(2))
+    assert recorded.recorder is not None
+    launched.recorder = None
+    ours, theirs = steps(recorded, 5), steps(launched, 5)
+    assert [float(step.loss_sum) for step in ours] == [float(step.loss_sum) for step in theirs]
+    for (name, own), other in zip(recorded.model.named_parameters(), launched.model.parameters(), strict=True):
+        assert torch.equal(own, other), name
+    assert len({float(step.loss_sum) for step in ours}) == 5
+    recorded.recorder.release()
+    assert float(steps(recorded, 1)[0].loss_sum) == float(steps(launched, 1)[0].loss_sum)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's compiler about itself

@@ -8,7 +8,7 @@ import torch
 from septuagint.batch import Microbatch
 from septuagint.config import Config, ModelConfig, TrainingConfig
 from septuagint.training.precision import LossScale
-from septuagint.training.state import build_training
+from septuagint.training.state import build_training, go_on_plainly, use_kernels
 from septuagint.training.step import dropout_seed, train_step
 from septuagint.world import World
 from tests.model.conftest import SMALL, VOCABULARY_SIZE, pack, random_pairs
@@ -17,9 +17,9 @@ LENGTHS = [(5, 7), (1, 1), (12, 3), (9, 20), (2, 6), (30, 25)]
 CPU = torch.device("cpu")
 
 
-def new_training(dropout=0.0, preset="modern", **settings):
+def new_training(dropout=0.0, preset="modern", sizes=SMALL, **settings):
     config = Config.model_construct(
-        model=ModelConfig.model_validate({"preset": preset, **SMALL, "dropout": dropout}),
+        model=ModelConfig.model_validate({"preset": preset, **sizes, "dropout": dropout}),
         training=TrainingConfig.model_validate({"warmup_steps": 1, "learning_rate": 1e-3, **settings}),
     )
     return build_training(config, VOCABULARY_SIZE, 64, World(device=CPU))
@@ -63,6 +63,35 @@ def test_dropout_is_decided_by_seed_step_and_microbatch_alone():
     assert loss(1, 0) != loss(2, 0)
     assert loss(1, 0) != loss(1, 1)
     assert dropout_seed(1, 1, 0) != dropout_seed(2, 1, 0)
+
+
+def test_a_step_by_our_own_kernels_is_the_plain_step_and_so_is_the_one_without_them_again():
+    pytest.importorskip("triton", reason="needs triton")
+    batches = microbatches([random_pairs(LENGTHS[:3]), random_pairs(LENGTHS[2:4])])
+    sizes = {**SMALL, "width": 64, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    plain, ours = new_training(sizes=sizes), new_training(sizes=sizes)
+    use_kernels(ours)
+    assert (ours.backend, ours.is_compiled, ours.recorder) == ("tiled", True, None)  # there is no GPU to record for
+    for step in (1, 2):
+        expected, found = (train_step(training, batches, step) for training in (plain, ours))
+        torch.testing.assert_close(found.loss_sum, expected.loss_sum, rtol=1e-5, atol=0)
+        torch.testing.assert_close(found.gradient_norm, expected.gradient_norm, rtol=1e-4, atol=0)
+        torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-4, atol=2e-5)
+        go_on_plainly(ours)
+        assert (ours.backend, ours.is_compiled, ours.halves) == ("padded", False, None)
+
+
+def test_dropout_by_our_own_kernels_is_decided_by_the_same_things():
+    pytest.importorskip("triton", reason="needs triton")
+    batches = [microbatches([random_pairs(LENGTHS[:2])], index) for index in (0, 1)]
+
+    def loss(step, index):
+        training = new_training(dropout=0.3, sizes={**SMALL, "num_heads": 1, "num_encoder_layers": 1})
+        use_kernels(training)
+        return float(train_step(training, batches[index], step).loss_sum)
+
+    assert loss(1, 0) == loss(1, 0)
+    assert len({loss(1, 0), loss(2, 0), loss(1, 1)}) == 3
 
 
 def test_a_long_gradient_is_shortened():

@@ -113,6 +113,7 @@ def _restart_figures(record: Record, use: TimeUse, total: Span) -> list[Figure]:
         figure("lost_seconds", "of it in steps that had to be done again", use.lost_seconds, "s"),
         figure("num_lost_steps", "steps that had to be done again", use.num_lost_steps, "steps"),
         figure("start_seconds", "start-up of all attempts", use.start_seconds, "s"),
+        figure("rehearsal_seconds", "of it compiling, and a pass for nothing", record.rehearsal_seconds, "s"),
     ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from septuagint.report.reading.attempts import Attempt, gather_attempts
-from septuagint.report.reading.fields import mappings, text, whole
+from septuagint.report.reading.fields import mappings, positive, text, whole
 from septuagint.report.reading.happenings import (
     Link,
     Sample,
@@ -61,6 +61,7 @@ class Record:
     machines: dict[str, MachineTable]  # by host
     hardware: dict[str, Event]  # by host: the latest `hardware` event
     links: tuple[Link, ...]  # one an attempt
+    rehearsal_seconds: float  # compiling included: of all attempts, as the rank that took longest saw it
     data: Event  # the latest `data` event; empty where there is none
     environment: dict[str, Any]  # environment.json; empty where there is none
 
@@ -97,6 +98,7 @@ def read_record(run: Path) -> Record:
         machines=_machines(reading),
         hardware={text(event, "host") or f"rank {rank}": event for rank, event in reading.of_kind("hardware")},
         links=tuple(links[attempt] for attempt in sorted(links)),
+        rehearsal_seconds=_rehearsal_seconds(reading),
         data=max((event for _, event in reading.of_kind("data")), key=lambda event: event["attempt"], default={}),
         environment=environment,
     )
@@ -191,6 +193,13 @@ def _warnings(reading: Reading) -> tuple[Warned, ...]:
             for rank, event in reading.of_kind("warning")
         ]
     )
+
+
+def _rehearsal_seconds(reading: Reading) -> float:
+    longest: dict[int, float] = defaultdict(float)
+    for _, event in reading.of_kind("rehearsal"):
+        longest[event["attempt"]] = max(longest[event["attempt"]], positive(event, "seconds") or 0.0)
+    return sum(longest.values())
 
 
 def _machines(reading: Reading) -> dict[str, MachineTable]:
