@@ -1,151 +1,301 @@
-"""How fast a training step is: non-padding target tokens per second, fill and peak memory, on this machine.
+"""How fast a training step is: non-padding target tokens per second, use of the hardware, and memory, on this machine.
 
-    python benchmarks/train_step.py CONFIG [--steps 20] [--marian]
+    python benchmarks/train_step.py CONFIG [--presets base big …] [--ladder] [--budgets 8192 32768 …] [--marian]
 
-The whole step is measured with the program's own parts: loader with prefetch, forward, label-smoothed loss, backward,
-dropout, clipping, AdamW. `--marian` (pip install transformers==5.22.2) measures Hugging Face's MarianMTModel of the
-same size beside it, on the same text: length-bucketed padded batches of the same token budget, fused AdamW,
-SDPA attention. Both run in processes of their own and take turns, so that what else happens
-on the machine hits both; the figures are medians over the rounds.
+One row for the configuration as it is, or for each preset; with `--ladder` rows of the first one from the slow path up
+to the default, with `--budgets` rows of it with packs of so many target tokens, one a step. The whole step is measured
+with the program's own parts: loader with prefetch, forward, label-smoothed loss, backward, dropout, clipping, AdamW.
+
+    tok/s       target tokens that are not padding, the median of the rounds, and the least and the most of them
+    TFLOP/s     6 for each weight that a token passes, padding not counted (`Transformer.flops_per_token`)
+    MFU         their share of the peak of a large matrix product, measured at the beginning of the same run
+    fill        the share of source and target positions that are not padding
+    GiB         the most that torch had allocated on the GPU; on a CPU the most that the process held
+    start       seconds from building the network to the end of the first step, without any compiled code from before
+
+`--marian` (pip install transformers==5.22.2) measures Hugging Face's MarianMTModel of the same size beside `base` and
+`big`, on the same text and in its best settings: batches sorted by length and padded, of the same token budget, made
+ahead and pinned; SDPA attention, bf16 autocast with TF32 for the rest, fused AdamW; on a GPU also with its layers and
+loss compiled. Nothing in its step waits for the device. Its rounds and ours take turns, so that what else happens on
+the machine hits both. Every row has a process of its own; all others are measured one after the other.
 """
 
 import argparse
+import contextlib
+import gc
+import importlib
 import json
 import multiprocessing
+import os
 import resource
 import statistics
+import sys
+import tempfile
+import textwrap
 import time
-from collections.abc import Callable, Iterator
+import traceback
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from marian import Run, begin_marian
 
 from septuagint.batch import Cursor
-from septuagint.config import Config
+from septuagint.cluster.probe import measure_peak
+from septuagint.config import PRESETS, Config
 from septuagint.config_file import load_config
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.loader import Loader
 from septuagint.data.packing import pack_shape
-from septuagint.data.vocabulary import EOS, PAD
 from septuagint.data.workers import available_cores
+from septuagint.errors import UserError
+from septuagint.model.transformer import Transformer
 from septuagint.progress import ProgressReport
-from septuagint.training.optimizer import learning_rate
-from septuagint.training.precision import choose_device
+from septuagint.training.precision import DTYPES, choose_device, choose_precision
 from septuagint.training.state import build_training
 from septuagint.training.step import train_step
 from septuagint.world import World
 
-Run = Callable[[int], tuple[int, float, float]]  # steps -> target tokens, source fill, target fill
+# From the slow path to the default one: a name of at most 28 letters, and what is set for it.
+LADDER = [
+    ("eager, fp32", ["training.precision=fp32", "training.compile=off"]),
+    ("eager, bf16 autocast", ["training.precision=bf16", "training.compile=off"]),
+    ("torch.compile, bf16", ["training.precision=bf16", "training.compile=on"]),
+    ("default: kernels, CUDA graph", []),
+]
+HEADERS = ["", "tok/s", "min–max k", "ms/step", "TFLOP/s", "MFU", "fill %", "GiB", "M par", "start"]
+WIDTH = 100
+COMPILE_LIMIT_SECONDS = 180  # of Marian's warm-up
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What is measured: a system with a configuration."""
+
+    section: str
+    name: str
+    system: str  # septuagint, marian or marian compiled
+    config: Config
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
+    parser.add_argument("--presets", nargs="+", choices=list(PRESETS), help="instead of CONFIG's whole [model]")
+    parser.add_argument("--ladder", action="store_true", help="from eager fp32 up to the default")
+    parser.add_argument("--budgets", nargs="+", type=int, default=[], help="target tokens of a pack and step")
+    parser.add_argument("--marian", action="store_true", help="measure Hugging Face's MarianMTModel too")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE")
     parser.add_argument("--device", choices=["auto", "cpu"], default="auto")
     parser.add_argument("--steps", type=int, default=20, help="in a round")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--warmup", type=int, default=3, help="steps that are not measured")
-    parser.add_argument("--marian", action="store_true", help="measure Hugging Face's MarianMTModel too")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--warmup", type=int, default=10, help="steps that are not measured")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    parser.add_argument("--json", action="store_true", help="print everything that was measured")
     arguments = parser.parse_args()
-    if arguments.marian and arguments.device != "cpu" and torch.cuda.is_available():
-        parser.error("--marian is measured in fp32 and uncompiled: compare on --device cpu")
-    names = ["septuagint", *(["marian"] if arguments.marian else [])]
-    results = measure(names, arguments)
+    if arguments.presets and any(text.startswith("model.preset") for text in arguments.overrides):
+        parser.error("--presets and --set model.preset both choose the network")
+    try:
+        groups = plan_groups(arguments)
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            machine = pool.submit(describe_machine, groups[0][0].config, arguments).result()
+    except UserError as error:
+        parser.error(str(error))
+    measured: list[tuple[Row, dict[str, Any]]] = []
+    for group in groups:
+        twins = [found for row, found in measured if (row.config, row.system) == (group[0].config, group[0].system)]
+        if twins and len(group) == 1:
+            measured.append((group[0], twins[0] | {"section": group[0].section, "name": group[0].name}))
+        else:
+            measured += zip(group, measure_group(group, arguments, machine["peak_flops_per_second"]), strict=True)
+    results = [found for _, found in measured]
     if arguments.json:
-        print(json.dumps(results, indent=1))
-        return
-    first = results["machine"]
-    print(f"{first['device']}, torch {torch.__version__}, {first['precision']}, {first['threads']} threads")
-    for name in names:
-        found = results[name]
-        print(
-            f"{name:<12} {found['target_tokens_per_second']:>12,.0f} target tok/s  "
-            f"{found['seconds_per_step']:.4f} s/step  "
-            f"fill {found['source_fill']:.1%} source, {found['target_fill']:.1%} target  "
-            f"peak {found['peak_bytes'] / 2**30:.2f} GiB  {found['parameters'] / 1e6:.1f} M parameters"
-        )
-    if arguments.marian:
-        ratios = results["ratios"]
-        print(f"septuagint / marian: {results['ratio']:.2f} (rounds: {', '.join(f'{r:.2f}' for r in ratios)})")
+        print(json.dumps({"machine": machine, "rows": results}, indent=1))
+    else:
+        print_results(machine, results, is_markdown=arguments.markdown)
 
 
-def measure(names: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Rounds in turn, each system in its own process."""
-    context = multiprocessing.get_context("spawn")
-    pipes: dict[str, Connection] = {}
-    for name in names:
-        pipes[name], theirs = context.Pipe()
-        worker = context.Process(target=work, args=(name, arguments, theirs), daemon=True)
-        worker.start()
-        theirs.close()
-    begun = {name: pipes[name].recv() for name in names}
-    rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for _ in range(arguments.rounds):
-        for name in names:
-            pipes[name].send(arguments.steps)
-            rounds[name].append(pipes[name].recv())
-    results: dict[str, Any] = {"machine": begun[names[0]]}
-    for name in names:
-        speeds = [found["target_tokens"] / found["seconds"] for found in rounds[name]]
-        results[name] = {
-            "target_tokens_per_second": statistics.median(speeds),
-            "seconds_per_step": statistics.median(found["seconds"] / arguments.steps for found in rounds[name]),
-            "source_fill": statistics.mean(found["source_fill"] for found in rounds[name]),
-            "target_fill": statistics.mean(found["target_fill"] for found in rounds[name]),
-            "peak_bytes": max(found["peak_bytes"] for found in rounds[name]),
-            "parameters": begun[name]["parameters"],
-            "rounds": speeds,
-        }
-        pipes[name].send(0)
-    if len(names) > 1:
-        results["ratios"] = [a / b for a, b in zip(*(results[name]["rounds"] for name in names), strict=True)]
-        results["ratio"] = statistics.median(results["ratios"])
+def plan_groups(arguments: argparse.Namespace) -> list[list[Row]]:
+    """The rows that are measured. Those of a group take turns."""
+    is_gpu = arguments.device != "cpu" and torch.cuda.is_available()
+    presets = arguments.presets or [None]
+
+    def plan(section: str, name: str, overrides: list[str], preset: str | None = presets[0]) -> Row:
+        network = [] if preset is None else [f'model={{preset="{preset}"}}']
+        config = load_config(arguments.config, [*network, *arguments.overrides, *overrides])
+        return Row(section=section, name=name or config.model.preset, system="septuagint", config=config)
+
+    groups = []
+    for preset in presets:
+        own = plan("presets", "", [], preset)
+        has_marian = arguments.marian and own.config.model.norm == "layer"
+        systems = ["marian", *(["marian compiled"] if is_gpu else [])] if has_marian else []
+        groups.append([own, *(replace(own, system=system, name=f"{own.name}: {system}") for system in systems)])
+    if arguments.marian and not any(len(group) > 1 for group in groups):
+        raise UserError("--marian is measured beside networks with norm = layer: --presets base big")
+    first = groups[0][0].name
+    for name, overrides in LADDER if arguments.ladder else []:
+        if is_gpu or "training.precision=bf16" not in overrides:
+            groups.append([plan(f"ladder of {first}", name, overrides)])
+    for budget in arguments.budgets:
+        overrides = [f"training.microbatch_tokens={budget}", f"training.tokens_per_step={budget}"]
+        groups.append([plan(f"budgets of {first}", f"{budget:,} target tokens", overrides)])
+    return groups
+
+
+def describe_machine(config: Config, arguments: argparse.Namespace) -> dict[str, Any]:
+    """What all rows have in common."""
+    device = open_device(arguments.device)
+    precision = choose_precision(config.training.precision, device)
+    totals = open_dataset(config.data, ProgressReport(is_quiet=True)).totals()
+    peaks = [measure_peak(device, DTYPES[precision]) for _ in range(3)]  # the first wakes a GPU up
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
+        "torch": torch.__version__,
+        "precision": precision,
+        "threads": torch.get_num_threads(),
+        "peak_flops_per_second": max(filter(None, peaks), default=None),
+        "source_tokens_per_sentence": totals.num_source_tokens / totals.num_pairs,
+        "target_tokens_per_sentence": totals.num_target_tokens / totals.num_pairs,
+        "rounds": arguments.rounds,
+        "steps": arguments.steps,
+    }
+
+
+def open_device(wanted: str) -> torch.device:
+    torch.set_num_threads(available_cores())
+    return torch.device("cpu") if wanted == "cpu" else choose_device()
+
+
+def measure_group(rows: list[Row], arguments: argparse.Namespace, peak: float | None) -> list[dict[str, Any]]:
+    """The results of rows that take turns, after one has begun after the other."""
+    workers: list[tuple[BaseProcess, Connection]] = []
+    results: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for row in rows:
+            print(f"{row.section}, {row.name}: begins", file=sys.stderr)
+            workers.append(start_worker(row, arguments, cache=f"{folder}/{len(workers)}"))
+            limit = COMPILE_LIMIT_SECONDS if row.system == "marian compiled" else None
+            results.append({"section": row.section, "name": row.name, "rounds": [], **receive(*workers[-1], limit)})
+        for number in range(arguments.rounds):
+            turns = list(zip(workers, results, strict=True))
+            for (process, pipe), result in turns if number % 2 == 0 else turns[::-1]:
+                if "error" not in result:
+                    send(pipe, arguments.steps)
+                    answer = receive(process, pipe)
+                    if "error" in answer:
+                        result |= answer
+                    else:
+                        result["rounds"].append(answer)
+        for process, pipe in workers:
+            send(pipe, 0)
+            process.join(30)
+            process.kill()
+            process.join()  # its memory is free for the next row
+    for result in results:
+        if "error" not in result:
+            result |= summarise(result, peak)
+            if result is not results[0] and "error" not in results[0]:
+                pairs = zip(results[0]["rates"], result["rates"], strict=True)
+                result["ratios"] = [ours / theirs for ours, theirs in pairs]
+        print(f"{result['section']}, {result['name']}: {describe_end(result)}", file=sys.stderr)
     return results
 
 
-def work(name: str, arguments: argparse.Namespace, pipe: Connection) -> None:
-    """A system's process: does as many steps as it is told."""
-    torch.set_num_threads(available_cores())
-    config = load_config(arguments.config, arguments.overrides)
-    dataset = open_dataset(config.data, ProgressReport(is_quiet=True))
-    device = torch.device("cpu") if arguments.device == "cpu" else choose_device()
-    begin = {"septuagint": begin_septuagint, "marian": begin_marian}[name]
-    run, machine = begin(config, dataset, device)
-    run(arguments.warmup)
-    pipe.send(machine)
-    while num_steps := pipe.recv():
-        _synchronise(device)
+def describe_end(result: dict[str, Any]) -> str:
+    if "error" in result:
+        return textwrap.shorten(result["error"], WIDTH, placeholder=" …")
+    _, rate, _, milliseconds, _, mfu, _, memory, _, start = cells(result)
+    return f"{rate} tok/s, {milliseconds} ms/step, {mfu} MFU, {memory} GiB, start {start} s"
+
+
+def start_worker(row: Row, arguments: argparse.Namespace, cache: str) -> tuple[BaseProcess, Connection]:
+    """A row's process, which keeps what it compiles in a folder of its own, and our end of the pipe to it."""
+    os.environ |= {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": f"{cache}/triton"}
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=work, args=(row, arguments, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def send(pipe: Connection, num_steps: int) -> None:
+    with contextlib.suppress(ConnectionError):  # a dead worker is noticed when it should answer
+        pipe.send(num_steps)
+
+
+def receive(process: BaseProcess, pipe: Connection, limit_seconds: float | None = None) -> dict[str, Any]:
+    """What a worker says; that it died or took too long is an `error`."""
+    if not pipe.poll(limit_seconds):
+        process.kill()
+        return {"error": f"not ready after {limit_seconds} s"}
+    try:
+        answer: dict[str, Any] = pipe.recv()
+    except (EOFError, ConnectionError):
+        process.join()
+        return {"error": f"its process ended with exit code {process.exitcode}"}
+    return answer
+
+
+def work(row: Row, arguments: argparse.Namespace, pipe: Connection) -> None:
+    """A row's process: begins, then makes as many steps as it is told. What fails is an `error`."""
+    try:
+        device = open_device(arguments.device)
+        dataset = open_dataset(row.config.data, ProgressReport(is_quiet=True))
+        if row.system != "septuagint":
+            importlib.import_module("transformers.models.marian.modeling_marian")  # ours is imported too by now
         start = time.perf_counter()
-        target_tokens, source_fill, target_fill = run(num_steps)
-        _synchronise(device)
-        seconds = time.perf_counter() - start
-        if device.type == "cuda":
-            peak = torch.cuda.max_memory_allocated(device)
+        if row.system == "septuagint":
+            run, parameters, precision = begin_septuagint(row.config, dataset, device)
         else:
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        pipe.send(
-            {
-                "target_tokens": target_tokens,
-                "source_fill": source_fill,
-                "target_fill": target_fill,
-                "seconds": seconds,
-                "peak_bytes": peak,
-            }
-        )
+            is_compiled = row.system == "marian compiled"
+            run, parameters, precision = begin_marian(row.config, dataset, device, is_compiled=is_compiled)
+        run(1)
+        synchronise(device)
+        start_seconds = time.perf_counter() - start
+        # Padded batches meet shapes that have to be compiled anew: the last of them should come before the rounds.
+        run(max(0, arguments.warmup * (10 if row.system == "marian compiled" else 1) - 1))
+        gc.collect()
+        gc.freeze()  # as the program does
+        with torch.device("meta"):
+            flops = Transformer(row.config.model, dataset.vocabulary.size).flops_per_token()
+        begun = {"precision": precision, "parameters": parameters, "start_seconds": start_seconds}
+        budgets = row.config.training.model_dump(include={"microbatch_tokens", "tokens_per_step"})
+        pipe.send({**begun, **budgets, "flops_per_token": flops, "model": row.config.model.model_dump()})
+        while num_steps := pipe.recv():
+            pipe.send(measure_round(run, num_steps, device))
+    except Exception as error:
+        traceback.print_exc()
+        pipe.send({"error": f"{type(error).__name__}: {error}"})
 
 
-def _synchronise(device: torch.device) -> None:
+def measure_round(run: Run, num_steps: int, device: torch.device) -> dict[str, Any]:
+    """Seconds and counts of some steps, and the most memory since the row began."""
+    synchronise(device)
+    start = time.perf_counter()
+    counts = run(num_steps)
+    synchronise(device)
+    seconds = time.perf_counter() - start
+    if device.type == "cuda":
+        peak = torch.cuda.max_memory_allocated(device)
+    else:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"seconds": seconds, "steps": num_steps, "counts": counts.tolist(), "peak_bytes": peak}
+
+
+def synchronise(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
-def begin_septuagint(config: Config, dataset: Dataset, device: torch.device) -> tuple[Run, dict[str, Any]]:
-    """The program's own step."""
+def begin_septuagint(config: Config, dataset: Dataset, device: torch.device) -> tuple[Run, int, str]:
+    """The program's own step, the number of its parameters, and its precision."""
     settings = config.training
     shape = pack_shape(settings.microbatch_tokens, dataset.totals())
     training = build_training(config, dataset.vocabulary.size, shape.max_length, World(device=device))
@@ -159,130 +309,92 @@ def begin_septuagint(config: Config, dataset: Dataset, device: torch.device) -> 
     ).__enter__()
     steps = 0
 
-    def run(num_steps: int) -> tuple[int, float, float]:
+    def run(num_steps: int) -> np.ndarray:
         nonlocal steps
-        num_source = num_target = num_packs = 0
+        counts = np.zeros(4, np.int64)
         for _ in range(num_steps):
             steps += 1
             data = next(loader)
             train_step(training, data.microbatches, steps)
-            num_packs += len(data.microbatches)
-            num_source += sum(microbatch.num_source_tokens for microbatch in data.microbatches)
-            num_target += sum(microbatch.num_target_tokens for microbatch in data.microbatches)
-        return (
-            num_target,
-            num_source / (num_packs * shape.source_tokens),
-            num_target / (num_packs * shape.target_tokens),
-        )
+            for microbatch in data.microbatches:
+                real = microbatch.num_source_tokens, microbatch.num_target_tokens
+                counts += *real, shape.source_tokens, shape.target_tokens
+        return counts
 
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    return run, {
-        "device": name,
-        "precision": training.precision + (" compiled" if training.is_compiled else ""),
-        "threads": torch.get_num_threads(),
-        "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
+    parameters = sum(parameter.numel() for parameter in training.model.parameters())
+    return run, parameters, training.precision + (", compiled" if training.is_compiled else "")
+
+
+def summarise(result: dict[str, Any], peak_flops_per_second: float | None) -> dict[str, Any]:
+    """The figures of a row, over its rounds."""
+    rounds = result["rounds"]
+    rates = [part["counts"][1] / part["seconds"] for part in rounds]
+    flops = [np.dot(part["counts"][:2], result["flops_per_token"]) / part["seconds"] for part in rounds]
+    source, target, source_positions, target_positions = np.sum([part["counts"] for part in rounds], axis=0)
+    return {
+        "tokens_per_second": statistics.median(rates),
+        "rates": rates,
+        "seconds_per_step": statistics.median(part["seconds"] / part["steps"] for part in rounds),
+        "flops_per_second": statistics.median(flops),
+        "mfu": None if peak_flops_per_second is None else statistics.median(flops) / peak_flops_per_second,
+        "source_fill": source / source_positions,
+        "target_fill": target / target_positions,
+        "peak_bytes": rounds[-1]["peak_bytes"],
     }
 
 
-def begin_marian(config: Config, dataset: Dataset, device: torch.device) -> tuple[Run, dict[str, Any]]:
-    """Hugging Face's MarianMTModel with the same sizes, dropout, loss, clipping and optimizer, in fp32."""
-    from transformers import MarianConfig, MarianMTModel
-
-    sizes, settings = config.model, config.training
-    torch.manual_seed(settings.seed)
-    model = MarianMTModel(
-        MarianConfig(
-            vocab_size=dataset.vocabulary.size,
-            d_model=sizes.width,
-            encoder_layers=sizes.num_encoder_layers,
-            decoder_layers=sizes.num_decoder_layers,
-            encoder_attention_heads=sizes.num_heads,
-            decoder_attention_heads=sizes.num_heads,
-            encoder_ffn_dim=sizes.feedforward_width,
-            decoder_ffn_dim=sizes.feedforward_width,
-            activation_function="relu",
-            dropout=sizes.dropout,
-            attention_dropout=0.0,
-            activation_dropout=0.0,
-            scale_embedding=True,
-            max_position_embeddings=1024,
-            pad_token_id=PAD,
-            eos_token_id=EOS,
-            decoder_start_token_id=EOS,
-            forced_eos_token_id=EOS,
-            attn_implementation="sdpa",
-        )
-    ).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, betas=settings.adam_betas, eps=1e-9, fused=True)
-    batches = padded_batches(dataset, settings.microbatch_tokens, settings.seed)
-    steps = 0
-
-    def run(num_steps: int) -> tuple[int, float, float]:
-        nonlocal steps
-        real, room = np.zeros(2), np.zeros(2)
-        model.train()
-        for _ in range(num_steps):
-            steps += 1
-            num_step_tokens = 0
-            for _ in range(settings.num_microbatches):
-                source, inputs, labels = (torch.from_numpy(array).to(device) for array in next(batches))
-                logits = model(
-                    input_ids=source, attention_mask=source != PAD, decoder_input_ids=inputs, use_cache=False
-                ).logits
-                loss = torch.nn.functional.cross_entropy(
-                    logits.flatten(0, 1),
-                    labels.flatten(),
-                    ignore_index=PAD,
-                    label_smoothing=settings.label_smoothing,
-                    reduction="sum",
-                )
-                loss.backward()
-                num_target = int((labels != PAD).sum())
-                num_step_tokens += num_target
-                real += (int((source != PAD).sum()), num_target)
-                room += (source.numel(), labels.numel())
-            for parameter in model.parameters():
-                if parameter.grad is not None:
-                    parameter.grad /= num_step_tokens
-            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_gradient_norm, foreach=True)
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(steps, settings, sizes.width)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        return int(real[1]), real[0] / room[0], real[1] / room[1]
-
-    parameters = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    return run, {"parameters": parameters}
+def print_results(machine: dict[str, Any], rows: list[dict[str, Any]], *, is_markdown: bool) -> None:
+    """What all rows have in common, a table for each section, and what could not be measured."""
+    peak = machine["peak_flops_per_second"]
+    print(
+        f"{machine['device']}, torch {machine['torch']}, {machine['precision']}, {machine['threads']} threads, "
+        f"peak {'unknown' if peak is None else f'{peak / 1e12:.3g} TFLOP/s'}\n"
+        f"{machine['source_tokens_per_sentence']:.1f} source and {machine['target_tokens_per_sentence']:.1f} target "
+        f"tokens a sentence; medians of {machine['rounds']} rounds of {machine['steps']} steps"
+    )
+    good = [row for row in rows if "error" not in row]
+    for section in dict.fromkeys(row["section"] for row in good):
+        chosen = [row for row in good if row["section"] == section]
+        budgets = {(row["microbatch_tokens"], row["tokens_per_step"]) for row in chosen}
+        sizes = ": packs of {:,} target tokens, {:,} a step".format(*budgets.pop()) if len(budgets) == 1 else ""
+        print(f"\n{section}{sizes}\n")
+        print_table([HEADERS, *map(cells, chosen)], is_markdown=is_markdown)
+    print()
+    for row in rows:
+        if "error" in row:
+            print(textwrap.shorten(f"{row['section']}, {row['name']}: {row['error']}", WIDTH, placeholder=" …"))
+        elif ratios := row.get("ratios"):
+            middle, least, most = statistics.median(ratios), min(ratios), max(ratios)
+            print(f"{row['name']}: ours is {middle:.2f} times as fast ({least:.2f} to {most:.2f})")
 
 
-def padded_batches(dataset: Dataset, budget: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Pairs sorted by length, cut into batches of up to `budget` padded tokens a side, in random order."""
-    random = np.random.default_rng(seed)
-    pairs = [(corpus, pair) for corpus, size in enumerate(dataset.train.sizes) for pair in range(size)]
-    corpora, numbers = np.array(pairs).T
-    source_lengths, target_lengths = dataset.train.lengths(corpora, numbers)
-    order = np.lexsort((source_lengths, target_lengths))
-    batches, first, longest = [], 0, 0
-    for position, row in enumerate(order):
-        longest = max(longest, source_lengths[row], target_lengths[row])
-        if longest * (position - first + 1) > budget:
-            batches.append(order[first:position])
-            first, longest = position, max(source_lengths[row], target_lengths[row])
-    batches.append(order[first:])
-    while True:
-        for number in random.permutation(len(batches)):
-            rows = batches[number]
-            source, target = dataset.train.gather(corpora[rows], numbers[rows])
-            labels = _padded(list(target))
-            inputs = _padded([np.roll(sentence, 1) for sentence in target])
-            yield _padded(list(source)), inputs, labels
+def cells(result: dict[str, Any]) -> list[str]:
+    """A row of the table, in the order of `HEADERS`."""
+    rates = [rate / 1000 for rate in result["rates"]]
+    low, high = (f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}" for rate in (min(rates), max(rates)))
+    return [
+        result["name"],
+        f"{result['tokens_per_second']:,.0f}",
+        f"{low}–{high}",
+        f"{result['seconds_per_step'] * 1000:.1f}",
+        f"{result['flops_per_second'] / 1e12:.3g}",
+        "" if result["mfu"] is None else f"{result['mfu']:.1%}",
+        f"{result['source_fill'] * 100:.1f} {result['target_fill'] * 100:.1f}",
+        f"{result['peak_bytes'] / 2**30:.1f}",
+        f"{result['parameters'] / 1e6:.1f}",
+        f"{result['start_seconds']:.1f}",
+    ]
 
 
-def _padded(sentences: list[np.ndarray]) -> np.ndarray:
-    array = np.full((len(sentences), max(map(len, sentences))), PAD, np.int64)
-    for row, sentence in enumerate(sentences):
-        array[row, : len(sentence)] = sentence
-    return array
+def print_table(rows: list[list[str]], *, is_markdown: bool) -> None:
+    """The first row is the header."""
+    if is_markdown:
+        rules = ["---", *["---:"] * (len(HEADERS) - 1)]
+        print(*(f"| {' | '.join(row)} |" for row in [rows[0], rules, *rows[1:]]), sep="\n")
+        return
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *numbers in rows:
+        print(name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True)))
 
 
 if __name__ == "__main__":
