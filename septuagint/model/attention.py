@@ -8,6 +8,7 @@ A third backend, `tiled`, is for the training pass of `fast`, which has kernels 
 T queries, S keys, H heads, D numbers per head, P padded positions.
 """
 
+import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 from torch.nn.attention.varlen import varlen_attn
 
 from septuagint.batch import PackedBatch
+from septuagint.config import ModelConfig
 
 if TYPE_CHECKING:
     from septuagint.model.kernels.attention import Tiles
@@ -74,6 +76,19 @@ def choose_backend(device: torch.device, dtype: torch.dtype, head_width: int) ->
     if device.type != "cuda" or dtype not in (torch.float16, torch.bfloat16) or head_width % 8 or head_width > 256:
         return "padded"
     return "varlen" if torch.cuda.get_device_capability(device) >= (8, 0) else "padded"
+
+
+def has_kernels(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether `fast` can be used, with its `tiled` backend: are there kernels for this network on this device?"""
+    return (
+        device.type == "cuda"
+        and dtype in (torch.float16, torch.bfloat16)
+        and torch.cuda.get_device_capability(device) >= (8, 0)
+        and importlib.util.find_spec("triton") is not None
+        and config.width // config.num_heads in (32, 64, 128)
+        and config.width % 8 == 0
+        and config.feedforward_width % 8 == 0
+    )
 
 
 def make_layout(batch: PackedBatch, backend: Backend, max_length: int) -> Layout:

@@ -2,12 +2,11 @@
 
 Products are cuBLAS's; all that stands between them is in `kernels`. The weights are rounded to 16 bits once for a pass,
 and their gradients come out of the products in 32 bits. Nothing here reads anything back to the host, so that a pass
-can be recorded and replayed.
+can be recorded and replayed. It needs Triton: `attention.has_kernels` says whether this can be imported.
 
 T target tokens, S source tokens, D width, F numbers in the middle of a feed-forward block, V vocabulary.
 """
 
-import importlib.util
 import math
 from typing import Any, cast
 
@@ -15,25 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from septuagint.batch import IGNORE, PackedBatch
-from septuagint.config import ModelConfig
 from septuagint.model.attention import Layout, Relation
+from septuagint.model.kernels.activation import relu_back, swiglu, swiglu_back
+from septuagint.model.kernels.attention import attend_across, attend_within
+from septuagint.model.kernels.embedding import Words, embed
+from septuagint.model.kernels.loss import cross_entropy_in_place
+from septuagint.model.kernels.residual import Drops, add_and_normalise
 from septuagint.model.transformer import NORM_EPSILON, DecoderLayer, EncoderLayer, FeedForward, Transformer
 
 # What logits may take of the GPU's memory: beyond it, they are made for a part of the tokens at a time.
 _LOGITS_SHARE = 1 / 32
-
-
-def can_be_fast(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether there are kernels for this network on this device."""
-    return (
-        device.type == "cuda"
-        and dtype in (torch.float16, torch.bfloat16)
-        and torch.cuda.get_device_capability(device) >= (8, 0)
-        and importlib.util.find_spec("triton") is not None
-        and config.width // config.num_heads in (32, 64, 128)
-        and config.width % 8 == 0
-        and config.feedforward_width % 8 == 0
-    )
 
 
 class HalfWeights:
@@ -59,8 +49,6 @@ class FastPass:
     """One forward pass over a batch."""
 
     def __init__(self, model: Transformer, halves: HalfWeights, layout: Layout) -> None:
-        from septuagint.model.kernels.residual import Drops  # not before it is known that there is Triton
-
         self._model = model
         self._halves = halves
         self._layout = layout
@@ -106,8 +94,6 @@ class FastPass:
         return loss, (labels_T != IGNORE).sum()
 
     def _embed(self, batch: PackedBatch) -> tuple[Tensor, Tensor]:
-        from septuagint.model.kernels.embedding import Words, embed
-
         model, weight = self._model, self._model.embeddings.weight
         tiles = self._layout.cross.tiles
         assert tiles is not None
@@ -121,15 +107,11 @@ class FastPass:
         self, stream: Tensor, branch: Tensor | None, bias: Tensor | None, norm: nn.Module
     ) -> tuple[Tensor, Tensor]:
         """(the stream with what a block says added, that normalised for the next block)."""
-        from septuagint.model.kernels.residual import add_and_normalise
-
         assert isinstance(norm, nn.LayerNorm | nn.RMSNorm)
         shift = norm.bias if isinstance(norm, nn.LayerNorm) else None
         return add_and_normalise(stream, branch, bias, norm.weight, shift, self._drops, NORM_EPSILON)
 
     def _attend_within(self, normed: Tensor, layer: EncoderLayer | DecoderLayer, relation: Relation) -> Tensor:
-        from septuagint.model.kernels.attention import attend_within
-
         block = layer.self_attention
         assert relation.tiles is not None
         rotations = self._model.position_table if block.is_rotary else None
@@ -138,8 +120,6 @@ class FastPass:
         return self._linear(attended, block.output, with_bias=False)
 
     def _attend_across(self, normed_TD: Tensor, memory_SD: Tensor, layer: DecoderLayer) -> Tensor:
-        from septuagint.model.kernels.attention import attend_across
-
         block, tiles = layer.cross_attention, self._layout.cross.tiles
         assert tiles is not None
         query_TD, key_value_SX = self._linear(normed_TD, block.query), self._linear(memory_SD, block.key_value)
@@ -178,7 +158,7 @@ class _Linear(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x, half)
         ctx.dtype, ctx.has_bias = weight.dtype, bias is not None
-        return x @ half.T if half_bias is None else torch.addmm(half_bias, x, half.T)
+        return _affine(x, half, half_bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -201,36 +181,30 @@ class _FeedForward(torch.autograd.Function):
         half_bias: Tensor | None,
         is_gated: bool,
     ) -> Tensor:
-        from septuagint.model.kernels.activation import swiglu
-
+        both: Tensor | None = None
         if is_gated:
-            both = x @ half_first.T if half_bias is None else torch.addmm(half_bias, x, half_first.T)
+            both = _affine(x, half_first, half_bias)
             inner = swiglu(both)
+        elif half_bias is None:
+            inner = (x @ half_first.T).relu_()
         else:
-            both = None
-            # ReLU is part of the product where it has a bias.
-            inner = (
-                (x @ half_first.T).relu_() if half_bias is None else torch._addmm_activation(half_bias, x, half_first.T)
-            )
+            inner = torch._addmm_activation(half_bias, x, half_first.T)  # ReLU as part of the product
         ctx.save_for_backward(x, half_first, half_second, both, inner)
         ctx.dtype, ctx.has_bias = first.dtype, bias is not None
         return inner @ half_second.T
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        from septuagint.model.kernels.activation import relu_back, swiglu_back
-
         x, half_first, half_second, both, inner = ctx.saved_tensors
         second_gradient = _product(gradient.T, inner, ctx.dtype)
         inner_gradient = gradient @ half_second
-        bias_gradient: Tensor | None
         if both is None:
-            bias_gradient = relu_back(inner_gradient, inner)
+            sums = relu_back(inner_gradient, inner)
+            bias_gradient = sums if ctx.has_bias else None
         else:
             inner_gradient = swiglu_back(inner_gradient, both)
             bias_gradient = _column_sums(inner_gradient, ctx.dtype) if ctx.has_bias else None
         first_gradient = _product(inner_gradient.T, x, ctx.dtype)
-        bias_gradient = bias_gradient if ctx.has_bias else None
         return inner_gradient @ half_first, first_gradient, second_gradient, bias_gradient, None, None, None, None
 
 
@@ -245,8 +219,6 @@ class _Loss(torch.autograd.Function):
         label_smoothing: float,
         gradient_scale: Tensor | None,
     ) -> Tensor:
-        from septuagint.model.kernels.loss import cross_entropy_in_place
-
         with_gradient = any(ctx.needs_input_grad[:2])
         total = torch.zeros((), dtype=torch.float32, device=hidden_TD.device)
         hidden_gradient_TD = torch.empty_like(hidden_TD) if with_gradient else None
@@ -280,6 +252,10 @@ def _parts(num_tokens: int, half_VD: Tensor) -> list[slice]:
     room = torch.cuda.get_device_properties(half_VD.device).total_memory * _LOGITS_SHARE
     size = max(1024, int(room / (len(half_VD) * half_VD.element_size())))
     return [slice(first, min(first + size, num_tokens)) for first in range(0, num_tokens, size)]
+
+
+def _affine(x: Tensor, half: Tensor, half_bias: Tensor | None) -> Tensor:
+    return x @ half.T if half_bias is None else torch.addmm(half_bias, x, half.T)
 
 
 def _product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:

@@ -14,7 +14,8 @@ An attempt begins with its `attempt` event. The kinds, and their fields beside t
   stated_bits_per_second, gpus, not_available (what cannot be read here, and why)
 - `link`, where there are several hosts: bus_bytes_per_second (its capacity), latency_seconds, sizes_bytes, seconds,
   sweep_seconds, stated_bits_per_second
-- `rehearsal`, before the first step of compiled code or of several ranks: seconds (compiling and recording among them)
+- `rehearsal`, before the first step of compiled code or of several ranks: seconds (compiling and recording among them),
+  is_compiled
 - `steps`, with every `train` and at the end: step, first_step; of each step its seconds as lists, `wall` and by part
   (STEP_PARTS), sent_bytes, received_bytes; outside_seconds (between steps, by what was done)
 - `machine`, of each host, every few seconds: host, step, interval_seconds, cpu_percent, process_cpu_percent,

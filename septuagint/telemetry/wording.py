@@ -175,7 +175,9 @@ def _link_lines(event: Event) -> list[str]:
 
 
 def _rehearsal_lines(event: Event) -> list[str]:
-    return ["  ".join(["rehearsal, compiling included", *_parts(event, "seconds")])]
+    return [
+        " ".join(["compiled and rehearsed in" if event["is_compiled"] else "rehearsed in", *_parts(event, "seconds")])
+    ]
 
 
 def _warning_lines(event: Event) -> list[str]:

@@ -137,7 +137,7 @@ class Loop:
         first = next(loader)
         begin = time.monotonic()
         self._or_uncompiled(lambda: rehearse(self.training, first.microbatches[0]))
-        self.events.emit("rehearsal", seconds=time.monotonic() - begin)
+        self.events.emit("rehearsal", seconds=time.monotonic() - begin, is_compiled=self.training.is_compiled)
         return itertools.chain([first], loader)
 
     def _open_loader(self) -> Loader:

@@ -4,7 +4,7 @@ A host needs longer to launch the thousand small kernels of a pass than a GPU to
 pack has the same shape, so a pass is recorded once, and then replayed on whatever lies in the same place.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 
 import torch
@@ -22,14 +22,16 @@ class Recorder:
     There are two recordings: that of a step's first pack leaves new gradients, that of the others adds to them.
     """
 
-    def __init__(self, run: Pass, parameters: Sequence[nn.Parameter], device: torch.device) -> None:
+    def __init__(self, run: Pass, model: nn.Module, device: torch.device) -> None:
         self._run = run
-        self._parameters = parameters
+        self._model = model
+        self._parameters = list(model.parameters())
         self._device = device
         self._batch: PackedBatch | None = None
         self._scale: Tensor | None = None
         self._graphs: dict[bool, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
         self._gradients: list[Tensor | None] = []
+        self._buffers: list[Tensor] = []  # as they were: a table that grows is another, and the recording has the old
         self._is_warm = False
 
     def load(self, batch: PackedBatch, scale: Tensor | None) -> None:
@@ -80,4 +82,5 @@ class Recorder:
             loss, count = self._run(self._batch, self._scale)
         self._graphs[is_first] = graph, loss, count
         if is_first:
+            self._buffers = list(self._model.buffers())
             self._gradients = [parameter.grad for parameter in self._parameters]

@@ -19,8 +19,7 @@ from torch import Tensor
 from septuagint.batch import Cursor
 from septuagint.config import Config
 from septuagint.errors import CheckpointError
-from septuagint.model.attention import Backend, choose_backend
-from septuagint.model.fast import HalfWeights, can_be_fast
+from septuagint.model.attention import Backend, choose_backend, has_kernels
 from septuagint.model.transformer import Transformer
 from septuagint.training.checkpoint import Checkpoint, to_host
 from septuagint.training.optimizer import make_optimizer, optimizer_tensors, restore_optimizer
@@ -79,7 +78,7 @@ def build_training(config: Config, vocabulary_size: int, max_length: int, world:
         is_compiled=False,
     )
     wanted = config.training.compile
-    if wanted == "auto" and can_be_fast(config.model, device, DTYPES[precision]):
+    if wanted == "auto" and has_kernels(config.model, device, DTYPES[precision]):
         use_kernels(training)
     elif _should_compile(wanted, device):
         compile_forward(training)
@@ -88,12 +87,14 @@ def build_training(config: Config, vocabulary_size: int, max_length: int, world:
 
 def use_kernels(training: Training) -> None:
     """From now on a pass is done by kernels of our own; on one GPU, it is recorded."""
+    from septuagint.model.fast import HalfWeights  # needs Triton
+
     device = training.world.device
     _objective(training).halves = training.halves = HalfWeights(training.model, DTYPES[training.precision])
     training.backend = "tiled"
     training.is_compiled = True
     if device.type == "cuda" and training.world.size == 1:
-        training.recorder = Recorder(partial(run_pass, training), list(training.model.parameters()), device)
+        training.recorder = Recorder(partial(run_pass, training), training.model, device)
 
 
 def compile_forward(training: Training) -> None:

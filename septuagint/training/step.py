@@ -7,6 +7,7 @@ decided on the device too, and counted.
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,6 @@ from torch import Tensor, nn
 from septuagint.batch import Microbatch, PackedBatch
 from septuagint.config import TrainingConfig
 from septuagint.model.attention import Backend, Layout, make_layout
-from septuagint.model.fast import FastPass, HalfWeights
 from septuagint.model.loss import token_loss
 from septuagint.model.transformer import Transformer
 from septuagint.training.optimizer import learning_rate, update_average
@@ -22,6 +22,9 @@ from septuagint.training.precision import DTYPES, LossScale, Precision
 from septuagint.training.recorder import Recorder
 from septuagint.training.synchrony import clear_gradients, gradient_sync
 from septuagint.world import World
+
+if TYPE_CHECKING:
+    from septuagint.model.fast import HalfWeights
 
 Forward = Callable[[PackedBatch, Layout, Tensor | None], tuple[Tensor, Tensor]]
 
@@ -33,7 +36,7 @@ class Objective(nn.Module):
     """
 
     def __init__(
-        self, model: Transformer, label_smoothing: float, precision: Precision, halves: HalfWeights | None = None
+        self, model: Transformer, label_smoothing: float, precision: Precision, halves: "HalfWeights | None" = None
     ) -> None:
         super().__init__()
         self.model = model
@@ -44,6 +47,8 @@ class Objective(nn.Module):
     def forward(self, batch: PackedBatch, layout: Layout, gradient_scale: Tensor | None) -> tuple[Tensor, Tensor]:
         smoothing = self._label_smoothing
         if self.halves is not None:
+            from septuagint.model.fast import FastPass  # needs Triton
+
             fast_pass = FastPass(self.model, self.halves, layout)
             hidden_TD = fast_pass.hidden_states(batch)
             return fast_pass.loss(hidden_TD, batch.labels_T, label_smoothing=smoothing, gradient_scale=gradient_scale)
@@ -72,7 +77,7 @@ class Training:
     max_length: int  # of a sentence, in tokens
     objective: nn.Module  # an Objective, or one whose gradients are averaged over the ranks
     forward: Forward  # the same, perhaps compiled
-    halves: HalfWeights | None  # for our own kernels, where they are used
+    halves: "HalfWeights | None"  # for our own kernels, where they are used
     recorder: Recorder | None  # of passes by our own kernels, in a world of one
     loss_scale: LossScale | None
     average: dict[str, Tensor] | None  # the moving average of the weights, by name

@@ -9,14 +9,14 @@ from torch.nn import functional as F
 
 from septuagint.batch import IGNORE
 from septuagint.config import ModelConfig
-from septuagint.model.attention import make_layout, make_relation, reference_attention
-from septuagint.model.fast import FastPass, HalfWeights, can_be_fast
+from septuagint.model.attention import has_kernels, make_layout, make_relation, reference_attention
 from septuagint.model.loss import token_loss
 from septuagint.model.transformer import Transformer, _rotate, position_table
 from tests.model.conftest import SMALL, VOCABULARY_SIZE, pack, random_pairs
 from tests.model.test_attention import offsets_of
 
 pytest.importorskip("triton", reason="needs triton")
+from septuagint.model.fast import FastPass, HalfWeights
 from septuagint.model.kernels import attention
 from septuagint.model.kernels.activation import relu_back, swiglu, swiglu_back
 from septuagint.model.kernels.attention import attend_across, attend_within, make_side, make_tiles
@@ -256,7 +256,7 @@ def test_the_whole_pass_is_that_of_the_network(fields):
 
 def test_a_cpu_has_no_kernels():
     config = ModelConfig.model_validate({"preset": "base"})
-    assert not can_be_fast(config, torch.device("cpu"), torch.bfloat16)
+    assert not has_kernels(config, torch.device("cpu"), torch.bfloat16)
 
 
 def test_half_weights_follow_the_weights():

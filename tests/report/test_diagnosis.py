@@ -1,5 +1,6 @@
 """Each verdict turns when its cause is planted, and not without it; and no record, however bad, makes one fail."""
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -256,6 +257,16 @@ def test_attempts_under_other_conditions_are_told_apart(tmp_path):
     edit_events(run, slow_down)
     step_time = diagnosed(run)["step_time"]
     assert "30 s in attempt 1" in step_time.sentence and "attempt 2" in step_time.sentence
+
+
+def test_compiling_is_told_beside_the_start(tmp_path):
+    run = write_run(tmp_path / "compiled", Plan(hosts=HOSTS))
+    for rank, seconds in enumerate((9.0, 11.5)):
+        with (run / f"events/rank-{rank}.jsonl").open("a") as file:
+            event = {"time": 1e9, "event": "rehearsal", "attempt": 1, "seconds": seconds, "is_compiled": True}
+            file.write(json.dumps(event) + "\n")
+    assert value(diagnosed(run)["duration"], "rehearsal_seconds") == 11.5
+    assert value(answers(tmp_path / "plain", Plan())["duration"], "rehearsal_seconds") == 0.0
 
 
 def test_an_older_record_is_answered_as_far_as_it_goes(tmp_path):

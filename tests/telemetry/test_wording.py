@@ -22,6 +22,8 @@ TRAIN = {
 @pytest.mark.parametrize(
     ("event", "lines"),
     [
+        ({"event": "rehearsal", "seconds": 9.14, "is_compiled": True}, ["compiled and rehearsed in 9.14 s"]),
+        ({"event": "rehearsal", "seconds": 0.31, "is_compiled": False}, ["rehearsed in 0.31 s"]),
         (
             {
                 "event": "attempt", "attempt": 2, "start_step": 500, "max_steps": 50_000, "device": "cuda",

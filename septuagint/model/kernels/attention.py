@@ -275,10 +275,11 @@ def _attend_tiles(
 ):
     """One head of a tile: its queries look along the keys of its sentences."""
     head = tl.program_id(0)
-    num_short = tl.load(counts)
-    num_tiles = num_short + tl.load(counts + 1)
+    num_long = tl.load(counts + 1)
+    num_tiles = tl.load(counts) + num_long
     for tile in range(tl.program_id(1), num_tiles, tl.num_programs(1)):
-        row = table + tl.where(tile < num_short, tile, num_rows - 1 - (tile - num_short)) * 8
+        # What takes longest comes first.
+        row = table + tl.where(tile < num_long, num_rows - 1 - tile, tile - num_long) * 8
         query_first = tl.load(row)
         query_last = tl.load(row + 1)
         key_first = tl.load(row + 6)
