@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -261,3 +262,21 @@ def test_compiled_code_learns_what_plain_code_learns(tiny):
     assert not tiny.events(kind="warning")
     for found, expected in zip(tiny.scores(), tiny.scores("plain"), strict=True):
         assert found["valid_loss_nats_per_token"] == pytest.approx(expected["valid_loss_nats_per_token"], rel=1e-3)
+
+
+def test_a_training_does_without_kernels_that_cannot_be_compiled(tiny, monkeypatch):
+    pytest.importorskip("triton", reason="needs triton")
+    from septuagint.model.fast import FastPass
+    from septuagint.training import state
+
+    compiler: dict[str, Any] = {"__name__": "triton.runtime.build"}
+    exec("def fail(*arguments): raise RuntimeError('Failed to find C compiler')", compiler)
+    monkeypatch.setattr(state, "has_kernels", lambda *arguments: True)
+    monkeypatch.setattr(FastPass, "hidden_states", compiler["fail"])
+    tiny.train("training.max_steps=2")
+    (warning,) = tiny.events(kind="warning")
+    assert warning["message"] == "compiling failed (RuntimeError); going on without it"
+    assert not tiny.events(kind="rehearsal")[0]["is_compiled"]
+    monkeypatch.setattr(FastPass, "hidden_states", lambda *arguments: 1 / 0)  # a mistake of our own is no reason
+    with pytest.raises(ZeroDivisionError):
+        tiny.train("training.max_steps=2", run="broken")
