@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -46,6 +46,7 @@ def line(x, y, **options) -> Series:
 
 
 @settings(deadline=None)
+@example((np.array([5e-324, 1e-320]), 2), True)
 @given(st.integers(0, 30).flatmap(lambda n: st.tuples(arrays(float, n, elements=ANYTHING), st.just(n))), st.booleans())
 def test_a_line_of_any_numbers_is_valid_and_stays_in_its_frame(drawn, is_log):
     y, num_points = drawn
@@ -56,6 +57,8 @@ def test_a_line_of_any_numbers_is_valid_and_stays_in_its_frame(drawn, is_log):
 
 @settings(deadline=None)
 @given(arrays(float, (3, 12), elements=ANYTHING))
+@example(np.full((3, 12), 5e-324))
+@example(np.full((3, 12), -5e-324))
 def test_stacks_bars_and_points_of_any_numbers_are_valid(values):
     parts = [Part(name=f"part {index}", color=index + 1, values=row) for index, row in enumerate(values)]
     for chart in (

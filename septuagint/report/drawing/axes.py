@@ -18,6 +18,8 @@ WIDTH, HEIGHT = 440, 264
 _TOP, _BOTTOM = 30, 44
 # Of one character in the larger size of text: digits are all as wide as this, most letters narrower.
 _CHARACTER = 9.0
+# What is less is nothing: such numbers have hardly a digit left to divide by.
+_LEAST = 1e-300
 _MAX_Y_TICKS = 6
 
 
@@ -121,6 +123,7 @@ def _x_marks(values: Sequence[float], labels: Sequence[str], x: Scale, y: Scale)
 def _extent(axis: Axis, low: float, high: float) -> tuple[float, float, list[float]]:
     """(lowest, highest, ticks): a linear axis begins and ends at a tick."""
     if axis.is_log:
+        low, high = max(low, _LEAST), max(high, _LEAST)
         low, high = (low / 1.15, high * 1.15) if low < high else (low / 2, high * 2)
         return low, high, log_ticks(low, high)
     low, high = _apart(*_spanned(axis, low, high))
@@ -135,9 +138,10 @@ def _spanned(axis: Axis, low: float, high: float) -> tuple[float, float]:
 
 def _apart(low: float, high: float) -> tuple[float, float]:
     """A range that has a width: numbers that are all the same stand in its middle, or at its foot when they are 0."""
-    if high - low > 1e-9 * max(abs(low), abs(high)):
+    largest = max(abs(low), abs(high))
+    if high - low > max(1e-9 * largest, _LEAST):
         return low, high
-    return (low - abs(low) / 2, high + abs(high) / 2) if low else (0.0, 1.0)
+    return (low - abs(low) / 2, high + abs(high) / 2) if largest > _LEAST else (0.0, 1.0)
 
 
 def ticks(low: float, high: float, max_ticks: int, *, is_whole: bool = False) -> list[float]:
