@@ -86,7 +86,8 @@ def test_dropout_by_our_own_kernels_is_decided_by_the_same_things():
     batches = [microbatches([random_pairs(LENGTHS[:2])], index) for index in (0, 1)]
 
     def loss(step, index):
-        training = new_training(dropout=0.3, sizes={**SMALL, "num_heads": 1, "num_encoder_layers": 1})
+        sizes = {**SMALL, "num_heads": 1, "num_encoder_layers": 1, "num_decoder_layers": 1}
+        training = new_training(dropout=0.3, sizes=sizes)
         use_kernels(training)
         return float(train_step(training, batches[index], step).loss_sum)
 
