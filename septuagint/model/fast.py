@@ -264,5 +264,5 @@ def _product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _column_sums(matrix: Tensor, dtype: torch.dtype) -> Tensor:
-    """The sum of the rows, as a product: torch's own sum over the first dimension takes half as long again."""
+    """The sum of the rows, as a product: torch's own sum over the first dimension takes longer."""
     return _product(matrix.new_ones(8, len(matrix)), matrix, dtype)[0]
