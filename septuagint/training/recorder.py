@@ -70,7 +70,8 @@ class Recorder:
     def _record(self, is_first: bool) -> None:
         assert self._batch is not None
         if not self._is_warm:  # kernels are compiled and loaded now: that cannot be recorded
-            self._run(self._batch, self._scale)
+            with torch.random.fork_rng(devices=[self._device]):  # the replay drops what a first pass would drop
+                self._run(self._batch, self._scale)
             self._is_warm = True
         if is_first:  # without gradients there is nothing to add to
             for parameter in self._parameters:

@@ -44,6 +44,10 @@ def assert_close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
     assert float((ours - theirs).norm()) <= TOLERANCE * max(1e-3, float(theirs.norm()))
 
 
+def relative_error(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    return float((ours - theirs).norm() / theirs.norm())
+
+
 def exact(*tensors: torch.Tensor) -> list[torch.Tensor]:
     return [tensor.detach().double().requires_grad_() for tensor in tensors]
 
@@ -238,20 +242,31 @@ def test_the_whole_pass_is_that_of_the_network(fields):
     torch.manual_seed(1)
     model = Transformer(config, VOCABULARY_SIZE).to(DEVICE).train()
     batch = pack(random_pairs([(5, 7), (1, 1), (12, 3), (66, 20)]), [2], [3]).to(DEVICE)
-    plain_hidden = model(batch, make_layout(batch, "padded", 130))
-    theirs, their_count = token_loss(plain_hidden, model.embeddings.weight, batch.labels_T, label_smoothing=0.1)
-    theirs.backward()
-    expected = {name: parameter.grad for name, parameter in model.named_parameters()}
-    model.zero_grad()
-    fast = FastPass(model, HalfWeights(model, DTYPE), make_layout(batch, "tiled", 130))
-    hidden = fast.hidden_states(batch)
-    ours, our_count = fast.loss(hidden, batch.labels_T, label_smoothing=0.1, gradient_scale=None)
-    ours.backward()
-    assert int(our_count) == int(their_count)
-    assert float(ours.detach()) == pytest.approx(float(theirs.detach()), rel=TOLERANCE)
-    for name, parameter in model.named_parameters():
-        difference = float((parameter.grad - expected[name]).norm() / expected[name].norm())
-        assert difference < 5 * TOLERANCE, name
+    layout = make_layout(batch, "padded", 130)
+
+    def plain_pass():
+        return token_loss(model(batch, layout), model.embeddings.weight, batch.labels_T, label_smoothing=0.1)
+
+    def fast_pass():
+        fast = FastPass(model, HalfWeights(model, DTYPE), make_layout(batch, "tiled", 130))
+        return fast.loss(fast.hidden_states(batch), batch.labels_T, label_smoothing=0.1, gradient_scale=None)
+
+    def gradients_of(run):
+        model.zero_grad()
+        loss, count = run()
+        loss.backward()
+        return float(loss.detach()), int(count), {name: p.grad.clone() for name, p in model.named_parameters()}
+
+    their_loss, their_count, theirs = gradients_of(plain_pass)
+    with torch.autocast(DEVICE.type, dtype=DTYPE, enabled=HAS_GPU):
+        *_, rounded = gradients_of(plain_pass)
+    our_loss, our_count, ours = gradients_of(fast_pass)
+    assert our_count == their_count
+    assert our_loss == pytest.approx(their_loss, rel=TOLERANCE)
+    for name, exact_gradient in theirs.items():
+        # A number near zero that is rounded across it opens or shuts a ReLU: torch has that too.
+        limit = max(5 * TOLERANCE, 2 * relative_error(rounded[name], exact_gradient))
+        assert relative_error(ours[name], exact_gradient) < limit, name
 
 
 def test_a_cpu_has_no_kernels():
