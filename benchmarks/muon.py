@@ -3,7 +3,6 @@
     python benchmarks/muon.py CONFIG [--steps 1500] [--seeds 1 2 3] [--optimizers adamw muon]
                               [--rates adamw=0.001,0.0015,0.002 muon=0.002,0.004,0.008] [--validate-every 100]
                               [--set KEY=VALUE ...] [--json FILE]
-    python benchmarks/muon.py --check
 
 CONFIG is the configuration of a prepared data folder; its warm-up must be shorter than --steps, over which the rate
 falls by a cosine. Everything but the optimizer is the program's own. Every rate is tried with the first seed, then the
@@ -15,7 +14,7 @@ Minutes are those of training alone, until the device is done: validation is not
 which compile and are undone. The loss is that of the validation set, without dropout and label smoothing.
 
 With --json, FILE is written after every run, and runs that are in it already are not made again: a call that was
-broken off goes on. `--check` tests the optimizer itself.
+broken off goes on.
 """
 
 import argparse
@@ -32,18 +31,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from septuagint.batch import Cursor, Microbatch, StepData
-from septuagint.config import Config, ModelConfig, TrainingConfig
+from septuagint.config import Config
 from septuagint.config_file import load_config
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.loader import Loader
 from septuagint.data.packing import PackShape, evaluation_packs, pack_shape
 from septuagint.data.workers import available_cores
 from septuagint.errors import UserError
-from septuagint.model.transformer import Transformer
 from septuagint.progress import ProgressReport
+from septuagint.training.muon import Muon
 from septuagint.training.optimizer import learning_rate, make_optimizer
 from septuagint.training.precision import choose_device
 from septuagint.training.state import build_training, load_weights_into
@@ -56,15 +54,12 @@ Run = dict[str, Any]  # "identity": what it was; "curve", "milliseconds_per_step
 
 RATES = {"adamw": "0.001,0.0015,0.002", "muon": "0.002,0.004,0.008"}
 
-_MOMENTUM = 0.95
-# Five rounds of this polynomial bring singular values near 1, from 1/500 of the norm on (Jordan, 2024).
-_NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 _NUM_WARMUP_STEPS = 3
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", type=Path, nargs="?")
+    parser.add_argument("config", type=Path)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--optimizers", nargs="+", choices=list(RATES), default=list(RATES))
@@ -72,14 +67,8 @@ def main() -> None:
     parser.add_argument("--validate-every", type=int, default=100, metavar="STEPS")
     parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(available_cores())
-    if arguments.check:
-        check(choose_device())
-        return
-    if arguments.config is None:
-        parser.error("give the configuration of a prepared data folder, or --check")
     try:
         given = RATES | dict(entry.split("=") for entry in arguments.rates)
         if given.keys() != RATES.keys():
@@ -98,114 +87,6 @@ def main() -> None:
             races[f"seed {seed}"] = race({run["identity"]["optimizer"]: run["curve"] for run in runs})
         print_races(races)
     write_results(experiment, {"results": results, "races": races})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stack:
-    """N matrices of R rows and C columns, and their momentum. A parameter may be several, one below the other."""
-
-    parameters: list[nn.Parameter]
-    momentum_NRC: Tensor
-
-    def cut(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Each parameter, or what has its shape, as its matrices."""
-        return [tensor.reshape(-1, *self.momentum_NRC.shape[1:]) for tensor in tensors]
-
-    def join(self, stacked_NRC: Tensor) -> list[Tensor]:
-        """The part of each parameter, in its shape."""
-        parts = stacked_NRC.split([len(part) for part in self.cut(self.parameters)])
-        return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters, strict=True)]
-
-
-class MuonWithAdamW:
-    """Muon for the matrices of the layers, AdamW for the rest; to the step it is like the AdamW that it replaces.
-
-    The step sets "lr" of all groups to the schedule's rate, of which Muon takes `scale` times as much. Nothing is
-    read back, and all memory stays where it is.
-    """
-
-    def __init__(self, model: Transformer, replaced: torch.optim.AdamW, *, scale: float, weight_decay: float) -> None:
-        shapes: dict[tuple[int, int], list[nn.Parameter]] = {}
-        others: list[nn.Parameter] = []
-        for name, parameter in model.named_parameters():
-            if parameter.ndim == 2 and name.startswith(("encoder.", "decoder.")):
-                shapes.setdefault(matrix_shape(name, parameter, model.config), []).append(parameter)
-            else:
-                others.append(parameter)
-        self._stacks = []
-        for shape, parameters in shapes.items():
-            number = sum(parameter.numel() for parameter in parameters) // math.prod(shape)
-            momentum_NRC = torch.zeros(number, *shape, device=parameters[0].device)
-            self._stacks.append(Stack(parameters=parameters, momentum_NRC=momentum_NRC))
-        self._matrices = [parameter for stack in self._stacks for parameter in stack.parameters]
-        self._muon: dict[str, Any] = {"params": self._matrices, "lr": 0.0, "scale": scale, "weight_decay": weight_decay}
-        betas, epsilon = replaced.defaults["betas"], replaced.defaults["eps"]
-        self._adamw = torch.optim.AdamW(others, lr=0.0, betas=betas, eps=epsilon, weight_decay=0.0, fused=True)
-        self.param_groups: list[dict[str, Any]] = [self._muon, *self._adamw.param_groups]
-        self.grad_scale: Tensor | None = None
-        self.found_inf: Tensor | None = None
-
-    @property
-    def state(self) -> dict[Tensor, dict[str, Tensor]]:
-        """What is remembered of each parameter, to be changed in place only."""
-        state: dict[Tensor, dict[str, Tensor]] = dict(self._adamw.state)
-        for stack in self._stacks:
-            momenta = zip(stack.parameters, stack.join(stack.momentum_NRC), strict=True)
-            state |= {parameter: {"momentum": momentum} for parameter, momentum in momenta}
-        return state
-
-    @torch.no_grad()
-    def step(self) -> None:
-        """Divides the gradients by `grad_scale` first; where `found_inf` is 1, nothing changes."""
-        assert self.grad_scale is not None and self.found_inf is not None
-        is_skipped = self.found_inf > 0
-        rate = (1 - self.found_inf) * (self._muon["lr"] * self._muon["scale"])
-        for stack in self._stacks:
-            self._move(stack, rate, is_skipped)
-        self._adamw.grad_scale, self._adamw.found_inf = self.grad_scale, self.found_inf
-        self._adamw.step()
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients, or fills them with zeros."""
-        self._adamw.zero_grad(set_to_none=set_to_none)
-        for parameter in self._matrices:
-            if set_to_none or parameter.grad is None:
-                parameter.grad = None
-            else:
-                parameter.grad.zero_()
-
-    def _move(self, stack: Stack, rate: Tensor, is_skipped: Tensor) -> None:
-        momentum_NRC = stack.momentum_NRC
-        gradient_NRC = torch.cat(stack.cut([parameter.grad for parameter in stack.parameters])) / self.grad_scale
-        # A momentum that moves towards itself stays what it is, whatever the gradient was.
-        gradient_NRC = torch.where(is_skipped, momentum_NRC, gradient_NRC)
-        momentum_NRC.lerp_(gradient_NRC, 1 - _MOMENTUM)
-        direction_NRC = orthogonalise(gradient_NRC.lerp_(momentum_NRC, _MOMENTUM))  # Nesterov: one step ahead
-        # The root mean square of AdamW's updates is about 0.2 of its rate (Liu et al., 2025).
-        length = 0.2 * math.sqrt(max(momentum_NRC.shape[1:]))
-        if self._muon["weight_decay"]:
-            torch._foreach_mul_(stack.parameters, 1 - rate * self._muon["weight_decay"])
-        torch._foreach_add_(stack.parameters, stack.join(direction_NRC.float() * (-length * rate)))
-
-
-def matrix_shape(name: str, parameter: Tensor, config: ModelConfig) -> tuple[int, int]:
-    """Rows and columns of the matrices that a weight consists of: queries, keys and values, or the halves of SwiGLU."""
-    rows = config.feedforward_width if ".feedforward.input." in name else config.width
-    assert len(parameter) % rows == 0, f"{name} does not consist of matrices with {rows} rows"
-    return rows, parameter.shape[1]
-
-
-def orthogonalise(matrices_NRC: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """The same singular vectors with singular values near 1, by Newton-Schulz; in bf16 on GPUs."""
-    a, b, c = _NEWTON_SCHULZ
-    is_tall = matrices_NRC.shape[1] > matrices_NRC.shape[2]
-    wide = matrices_NRC.mT if is_tall else matrices_NRC  # its products are the smaller ones
-    wide = wide / torch.linalg.vector_norm(wide, dim=(1, 2), keepdim=True).clamp_min(1e-20)
-    wide = wide.to(dtype or (torch.bfloat16 if wide.is_cuda else torch.float32))
-    for _ in range(5):
-        gram = torch.bmm(wide, wide.mT)
-        wide = torch.baddbmm(wide, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), wide, beta=a)
-    return wide.mT.contiguous() if is_tall else wide
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -289,9 +170,10 @@ def train(experiment: Experiment, config: Config, muon_rate: float | None) -> di
     device, shape, settings = experiment.device, experiment.shape, config.training
     training = build_training(config, experiment.dataset.vocabulary.size, shape.max_length, World(device=device))
     if muon_rate is not None:
-        scale = muon_rate / learning_rate(settings.warmup_steps, settings, config.model.width)
-        decay = settings.weight_decay
-        training.optimizer = MuonWithAdamW(training.model, training.optimizer, scale=scale, weight_decay=decay)
+        muon = make_optimizer(training.model, settings.model_copy(update={"optimizer": "muon"}))
+        assert isinstance(muon, Muon)
+        muon.matrix_rate = muon_rate / learning_rate(settings.warmup_steps, settings, config.model.width)
+        training.optimizer = muon
     # Now, and not when the step is compiled: long sentences make the table of positions grow.
     curve: Curve = [{"step": 0, "loss": validation_loss(experiment, training), "seconds": 0.0}]
     seconds = 0.0
@@ -409,68 +291,6 @@ def write_results(experiment: Experiment, found: dict[str, Any]) -> None:
         temporary = path.with_name(path.name + ".tmp")
         temporary.write_text(json.dumps({"runs": experiment.runs, **found}, indent=1), encoding="utf-8")
         temporary.replace(path)
-
-
-def check(device: torch.device) -> None:
-    """Tests the optimizer on random matrices and gradients."""
-    torch.manual_seed(1)
-    for rows, columns in ((64, 64), (48, 160), (160, 48)):
-        left, _, right = torch.linalg.svd(torch.randn(5, rows, columns, device=device), full_matrices=False)
-        values = torch.logspace(0, -1.5, min(rows, columns), device=device)
-        for dtype in (torch.float32, torch.bfloat16):
-            found = left.mT @ orthogonalise(left * values @ right, dtype).float() @ right.mT
-            check_singular_values(found)
-            assert (found - found.diagonal(dim1=1, dim2=2).diag_embed()).abs().max() < 0.1, "other singular vectors"
-    for feedforward in ("swiglu", "relu"):
-        check_steps(feedforward, device)
-    print(f"{device_name(device)}: singular values, splitting, dividing and skipping are as they should be")
-
-
-def check_singular_values(matrices: Tensor) -> None:
-    values = torch.linalg.svdvals(matrices)
-    assert values.min() > 0.6 and values.max() < 1.3, f"singular values from {values.min():.3f} to {values.max():.3f}"
-
-
-def check_steps(feedforward: str, device: torch.device) -> None:
-    """A step at a rate of 0.5, 2 for Muon, and one that is skipped; on GPUs without waiting for them."""
-    sizes = {"width": 32, "num_heads": 2, "feedforward_width": 48, "num_encoder_layers": 2, "num_decoder_layers": 2}
-    config = ModelConfig.model_validate({"preset": "modern", "feedforward": feedforward, **sizes})
-    model = Transformer(config, 100).to(device)
-    optimizer = MuonWithAdamW(model, make_optimizer(model, TrainingConfig()), scale=4.0, weight_decay=0.1)
-    num_parts = {"query_key_value": 3, "key_value": 2, "input": 2 if feedforward == "swiglu" else 1}
-    matrices = {
-        parameter: parameter.detach().clone().chunk(num_parts.get(name.split(".")[-2], 1))
-        for name, parameter in model.named_parameters()
-        if parameter.ndim == 2 and not name.startswith("embeddings.")
-    }
-    for group in optimizer.param_groups:
-        group["lr"] = 0.5
-    for parameter in model.parameters():
-        parameter.grad = torch.randn_like(parameter)
-    for parameter, parts in matrices.items():
-        for index, part in enumerate(parameter.grad.chunk(len(parts))):
-            nn.init.orthogonal_(part, gain=index + 1)
-    optimizer.grad_scale, optimizer.found_inf = torch.tensor([10.0, 0.0], device=device)
-    optimizer.step()
-    for parameter, parts in matrices.items():
-        torch.testing.assert_close(optimizer.state[parameter]["momentum"], (1 - _MOMENTUM) * parameter.grad / 10)
-        for before, after in zip(parts, parameter.detach().chunk(len(parts)), strict=True):
-            check_singular_values((0.8 * before - after) / (2 * 0.2 * math.sqrt(max(before.shape))))
-    first = [tensor.clone() for tensor in everything(model, optimizer)]
-    for parameter in model.parameters():
-        parameter.grad = torch.full_like(parameter, math.nan)
-    optimizer.grad_scale, optimizer.found_inf = torch.tensor([math.nan, 1.0], device=device)
-    if device.type == "cuda":
-        torch.cuda.set_sync_debug_mode("error")  # for whatever waits for the device
-    optimizer.step()
-    if device.type == "cuda":
-        torch.cuda.set_sync_debug_mode("default")
-    assert all(map(torch.equal, first, everything(model, optimizer))), "a skipped step changed something"
-
-
-def everything(model: Transformer, optimizer: MuonWithAdamW) -> list[Tensor]:
-    memory = [tensor for parameter in model.parameters() for tensor in optimizer.state[parameter].values()]
-    return [parameter.detach() for parameter in model.parameters()] + memory
 
 
 def device_name(device: torch.device) -> str:

@@ -258,6 +258,8 @@ class TrainingConfig(Section):
     """Steps between sample translations."""
     seed: NonNegativeInt = 1
     """Decides the weights at the start, the order of the data and dropout."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """`muon`: the matrices of the layers learn by Muon, which needs fewer steps; the rest by AdamW as before."""
     schedule: Literal["inverse_sqrt", "cosine", "constant"] = "inverse_sqrt"
     """What the learning rate does after its linear warm-up."""
     learning_rate: PositiveFloat | None = None

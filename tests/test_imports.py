@@ -23,9 +23,8 @@ LAYERS = [
     | set("inference.vocabulary_map".split())
     | set("inference.length_batches inference.scoring inference.segmenter".split())
     | set("inference.text_checks inference.argos_sentences".split())
-    | set(
-        "training.optimizer training.precision training.recorder training.step training.meter training.memory".split()
-    )
+    | set("training.muon training.optimizer training.precision training.recorder training.step".split())
+    | set("training.meter training.memory".split())
     | set("training.synchrony training.agreement".split())
     | set("telemetry.wording telemetry.stopwatch cluster.probe training.timekeeper".split()),
     # the record of a run is read once; what is made of it are values, too

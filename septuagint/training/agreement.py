@@ -11,6 +11,7 @@ import torch
 import septuagint
 from septuagint.config import Config
 from septuagint.errors import UserError
+from septuagint.training.precision import device_name
 from septuagint.world import World
 
 Result = TypeVar("Result")
@@ -77,7 +78,7 @@ def check_same(world: World, own: dict[str, Any]) -> None:
         raise error
 
 
-def terms(config: Config) -> dict[str, Any]:
+def terms(config: Config, device: torch.device, num_threads: int) -> dict[str, Any]:
     """What ranks must agree on before they look at their disks."""
     settings = config.model_dump(mode="json")
     agreed = {
@@ -92,7 +93,11 @@ def terms(config: Config) -> dict[str, Any]:
         "version of torch": torch.__version__.partition("+")[0],
         "version of Python": ".".join(platform.python_version_tuple()[:2]),
     }
-    return {**agreed, **weights, **versions}
+    if config.training.optimizer != "muon":
+        return {**agreed, **weights, **versions}
+    # It multiplies matrices on each rank, and they must be rounded alike.
+    needed = {"device": device_name(device), "number of threads": num_threads if device.type == "cpu" else None}
+    return {**agreed, **weights, **versions, **{f'{name} (for optimizer = "muon")': needed[name] for name in needed}}
 
 
 def check_enough_work(world: World, num_microbatches: int, microbatch_tokens: int) -> None:

@@ -11,7 +11,7 @@ from septuagint.data.manifest import Corpus
 from septuagint.telemetry.events import EventLog
 from septuagint.telemetry.monitor import InterfaceCounters, Monitor
 from septuagint.training.optimizer import describe_learning_rate
-from septuagint.training.precision import DTYPES
+from septuagint.training.precision import DTYPES, device_name
 from septuagint.training.rendezvous import boot_id
 from septuagint.training.setting import Setting
 from septuagint.training.state import Progress
@@ -156,8 +156,3 @@ def open_monitor(setting: Setting, progress: Progress, events: EventLog) -> Abst
         interface=_outer_interface(world),
         gpu_uuids=sorted({uuid for name, uuid in uuids if name == host and uuid is not None}),
     )
-
-
-def device_name(device: torch.device) -> str:
-    """As people know it."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"

@@ -1,4 +1,4 @@
-"""The optimizer: AdamW, the learning rate as a pure function of the step, and the moving average of the weights."""
+"""The optimizer, the learning rate as a pure function of the step, and the moving average of the weights."""
 
 import math
 from collections.abc import Iterable
@@ -7,6 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from septuagint.config import TrainingConfig
+from septuagint.model.transformer import Transformer
+from septuagint.training.muon import MATRIX_RATE, Muon
+
+Optimizer = torch.optim.AdamW | Muon
 
 _ADAM_EPSILON = 1e-9
 # Where a cosine ends, as a share of the peak: steps beyond it still learn a little.
@@ -36,6 +40,8 @@ def describe_learning_rate(training: TrainingConfig, width: int) -> str:
     warmup = training.warmup_steps
     peak = learning_rate(warmup, training, width)
     rise = f"peak {peak:.3g} at step {warmup:,} after a linear warm-up"
+    if training.optimizer == "muon":
+        rise = f"{rise} ({MATRIX_RATE:g} times as much for matrices, by Muon)"
     if training.schedule == "inverse_sqrt":
         if training.learning_rate is None:
             return f"2.0 · {width}^-0.5 · min(step^-0.5, step · {warmup}^-1.5), {rise}"
@@ -45,16 +51,19 @@ def describe_learning_rate(training: TrainingConfig, width: int) -> str:
     return f"{rise}, then constant"
 
 
-def make_optimizer(model: nn.Module, training: TrainingConfig) -> torch.optim.AdamW:
-    """Fused AdamW. Weight decay is for the matrices of the layers: not for embeddings, norms and biases."""
+def make_optimizer(model: Transformer, training: TrainingConfig) -> Optimizer:
+    """Muon or fused AdamW. Weight decay is for the matrices of the layers: not for embeddings, norms and biases."""
+    betas, decay = training.adam_betas, training.weight_decay
+    if training.optimizer == "muon":
+        return Muon(model, betas=betas, epsilon=_ADAM_EPSILON, weight_decay=decay)
     decayed = [p for name, p in model.named_parameters() if p.ndim > 1 and not name.startswith("embeddings.")]
     others = [p for name, p in model.named_parameters() if p.ndim <= 1 or name.startswith("embeddings.")]
-    groups = [{"params": decayed, "weight_decay": training.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=0.0, betas=training.adam_betas, eps=_ADAM_EPSILON, fused=True)
+    groups = [{"params": decayed, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=0.0, betas=betas, eps=_ADAM_EPSILON, fused=True)
 
 
-def optimizer_tensors(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
-    """The optimizer's memory by name, for a checkpoint. Empty before the first step."""
+def optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    """The optimizer's memory by name, for a checkpoint. AdamW has none before the first step."""
     return {
         f"{key}.{name}": value
         for name, parameter in model.named_parameters()
@@ -62,13 +71,18 @@ def optimizer_tensors(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[st
     }
 
 
-def restore_optimizer(model: nn.Module, optimizer: torch.optim.AdamW, tensors: dict[str, Tensor]) -> None:
-    """Puts `optimizer_tensors` back."""
+def restore_optimizer(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Puts `optimizer_tensors` back; in place where there is one, since Muon's stand together."""
     for name, parameter in model.named_parameters():
-        for key in ("step", "exp_avg", "exp_avg_sq"):
-            if f"{key}.{name}" in tensors:
-                value = tensors[f"{key}.{name}"].to(parameter.device, copy=True)
-                optimizer.state[parameter][key] = value
+        memory = optimizer.state[parameter]
+        for key in ("step", "exp_avg", "exp_avg_sq", "momentum"):
+            if f"{key}.{name}" not in tensors:
+                continue
+            value = tensors[f"{key}.{name}"]
+            if key in memory:
+                memory[key].copy_(value)
+            else:
+                memory[key] = value.to(parameter.device, copy=True)
 
 
 @torch.no_grad()

@@ -17,6 +17,11 @@ _LARGEST_SCALE = 2.0**24
 _CLEAN_STEPS = 2000
 
 
+def device_name(device: torch.device) -> str:
+    """As people know it."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+
+
 def choose_precision(wanted: Literal["auto", "bf16", "fp16", "fp32"], device: torch.device) -> Precision:
     """The precision for a device; a UserError where it cannot be had."""
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None

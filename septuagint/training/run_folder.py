@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import septuagint
-from septuagint.config import Config
+from septuagint.config import Config, TrainingConfig
 from septuagint.config_file import as_toml, describe
 from septuagint.data.files import fsync_folder, locked, write_json, written_aside
 from septuagint.data.folders import is_temporary
@@ -293,9 +293,9 @@ def _changed_settings(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 def _settings(config: dict[str, Any]) -> dict[str, Any]:
     """What the fingerprint of the data does not cover: the network, the training, and how often text is repeated."""
-    settings = {
-        f"{section}.{key}": value for section in ("model", "training") for key, value in config[section].items()
-    }
+    # A run of an earlier version did without settings that it did not know, as their defaults do.
+    known = {"model": config["model"], "training": TrainingConfig().model_dump(mode="json") | config["training"]}
+    settings = {f"{section}.{key}": value for section, values in known.items() for key, value in values.items()}
     return settings | {f"data.train.{corpus['name']}.weight": corpus["weight"] for corpus in config["data"]["train"]}
 
 

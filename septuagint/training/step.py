@@ -17,7 +17,7 @@ from septuagint.config import TrainingConfig
 from septuagint.model.attention import Backend, Layout, make_layout
 from septuagint.model.loss import token_loss
 from septuagint.model.transformer import Transformer
-from septuagint.training.optimizer import learning_rate, update_average
+from septuagint.training.optimizer import Optimizer, learning_rate, update_average
 from septuagint.training.precision import DTYPES, LossScale, Precision
 from septuagint.training.recorder import Recorder
 from septuagint.training.synchrony import clear_gradients, gradient_sync
@@ -70,7 +70,7 @@ class Training:
 
     world: World
     model: Transformer
-    optimizer: torch.optim.AdamW
+    optimizer: Optimizer
     settings: TrainingConfig
     precision: Precision
     backend: Backend
@@ -206,12 +206,12 @@ def dropout_seed(seed: int, step: int, microbatch: int) -> int:
 
 
 def _apply(training: Training, step: int, divisor: Tensor, is_skipped: Tensor) -> None:
-    """The update, or none. Fused AdamW divides the gradients itself, and keeps everything as it is where it must."""
+    """The update, or none. The optimizer divides the gradients itself, and keeps everything as it is where it must."""
     settings, optimizer = training.settings, training.optimizer
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(step, settings, training.model.config.width)
-    optimizer.grad_scale = divisor  # type: ignore[attr-defined]  # torch's GradScaler speaks to optimizers like this
-    optimizer.found_inf = is_skipped.float()  # type: ignore[attr-defined]
+    optimizer.grad_scale = divisor  # type: ignore[union-attr]  # torch's GradScaler speaks to optimizers like this
+    optimizer.found_inf = is_skipped.float()  # type: ignore[union-attr]
     optimizer.step()
     clear_gradients(training.objective, optimizer)
     if training.average is not None:

@@ -16,6 +16,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from septuagint.errors import DriftError
+from septuagint.training.optimizer import Optimizer
 from septuagint.world import World
 
 
@@ -71,7 +72,7 @@ def gradient_sync(objective: nn.Module, *, enabled: bool) -> AbstractContextMana
     return objective.no_sync()
 
 
-def clear_gradients(objective: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def clear_gradients(objective: nn.Module, optimizer: Optimizer) -> None:
     """After an update. Gradients that are views of buckets stay where they are: nothing is copied into buckets."""
     optimizer.zero_grad(set_to_none=not isinstance(objective, DistributedDataParallel))
 

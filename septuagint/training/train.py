@@ -41,11 +41,11 @@ from septuagint.training.memory import lack_of_memory_explained
 from septuagint.training.opening import (
     attempt_fields,
     data_fields,
-    device_name,
     open_monitor,
     open_timekeeper,
     record_link,
 )
+from septuagint.training.precision import device_name
 from septuagint.training.rendezvous import join_world
 from septuagint.training.retention import check_space, mirror
 from septuagint.training.run_folder import RunFolder, check_same_run, identity, open_run
@@ -105,7 +105,7 @@ def train(
         share = share_of_cores(world.launcher, world.local_size, os.environ)
         num_threads = num_threads or share
         torch.set_num_threads(num_threads)
-        check_same(world, terms(config))
+        check_same(world, terms(config, world.device, num_threads))
         check_enough_work(world, config.training.num_microbatches, config.training.microbatch_tokens)
         watch.enter("reading data")
         dataset = leaders_first(world, lambda: _open_dataset(config, is_quiet or world.rank > 0), watch.wait_for_all)

@@ -106,10 +106,14 @@ def assert_same_steps(run: Path, expected: Path) -> None:
         assert found == pytest.approx(wanted, rel=FLOAT_TOLERANCE)
 
 
-def test_two_workers_do_the_same_steps_as_one_process(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_two_workers_do_the_same_steps_as_one_process(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, optimizer: str
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    tiny.train(*SETTINGS, run="one")
-    two = train_with_workers(tiny, "two", 2)
+    setting = f"training.optimizer={optimizer}"
+    tiny.train(*SETTINGS, setting, run="one")
+    two = train_with_workers(tiny, "two", 2, setting)
     assert_same_steps(two, tiny.run_path("one"))
     assert [event["rank"] for rank in range(2) for event in events(two, "attempt", rank)] == [0, 1]
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from septuagint.config_file import load_config
 from septuagint.errors import DataError, UserError
@@ -10,6 +11,8 @@ from septuagint.training.agreement import check_enough_work, check_same, leaders
 from septuagint.training.watch import Watch
 from septuagint.world import World
 from tests.ranks import in_ranks
+
+CPU = torch.device("cpu")
 
 
 def fail_on(world: World, watch: Watch, ranks: tuple[int, ...]) -> str:
@@ -83,8 +86,15 @@ def test_more_ranks_than_microbatches_are_refused_with_numbers_that_work():
 
 
 def test_terms_hold_what_decides_an_update_and_no_paths(prepared):
-    found = terms(load_config(prepared / "config.toml", ["training.mirror=elsewhere"]))
+    found = terms(load_config(prepared / "config.toml", ["training.mirror=elsewhere"]), CPU, 2)
     assert found["training.seed"] == 1 and found["model.width"] == 32
     assert found["data.train.train.weight"] == 1.0
     assert {"version of torch", "version of septuagint", "version of Python"} <= found.keys()
     assert not {key for key, value in found.items() if isinstance(value, str) and "/" in value}
+    assert not {key for key in found if "device" in key or "threads" in key}
+
+
+def test_terms_hold_what_rounds_products_where_ranks_make_them_for_themselves(prepared):
+    found = terms(load_config(prepared / "config.toml", ["training.optimizer=muon"]), CPU, 2)
+    assert found['device (for optimizer = "muon")'] == "CPU"
+    assert found['number of threads (for optimizer = "muon")'] == 2

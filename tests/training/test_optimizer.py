@@ -54,12 +54,14 @@ def test_constant_stays():
 def test_the_formula_is_told_with_the_numbers_of_the_run():
     assert "512^-0.5" in describe_learning_rate(settings(), 512)
     assert "8000^-1.5" in describe_learning_rate(settings(), 512)
+    assert "2 times as much for matrices" in describe_learning_rate(settings(optimizer="muon"), 512)
     assert "step 900" in describe_learning_rate(settings(schedule="cosine", decay_steps=900, warmup_steps=9), 64)
 
 
-def test_weight_decay_is_for_the_matrices_of_the_layers():
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_weight_decay_is_for_the_matrices_of_the_layers(name):
     model = small_model()
-    optimizer = make_optimizer(model, settings(weight_decay=0.1))
+    optimizer = make_optimizer(model, settings(weight_decay=0.1, optimizer=name))
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     decayed = {names[id(p)] for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]}
     assert decayed
@@ -67,7 +69,8 @@ def test_weight_decay_is_for_the_matrices_of_the_layers():
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(names)
 
 
-def test_the_optimizer_goes_on_bit_for_bit_where_it_was():
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_the_optimizer_goes_on_bit_for_bit_where_it_was(name):
     def steps(model, optimizer, numbers):
         for number in numbers:
             torch.manual_seed(number)
@@ -78,14 +81,14 @@ def test_the_optimizer_goes_on_bit_for_bit_where_it_was():
             optimizer.step()
 
     straight = small_model()
-    steps(straight, make_optimizer(straight, settings()), range(6))
+    steps(straight, make_optimizer(straight, settings(optimizer=name)), range(6))
     first = small_model()
-    optimizer = make_optimizer(first, settings())
+    optimizer = make_optimizer(first, settings(optimizer=name))
     steps(first, optimizer, range(3))
     saved = {name: tensor.clone() for name, tensor in optimizer_tensors(first, optimizer).items()}
     second = small_model()
     second.load_state_dict(first.state_dict())
-    resumed = make_optimizer(second, settings())
+    resumed = make_optimizer(second, settings(optimizer=name))
     restore_optimizer(second, resumed, saved)
     steps(second, resumed, range(3, 6))
     for ours, theirs in zip(second.parameters(), straight.parameters(), strict=True):

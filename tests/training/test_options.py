@@ -19,6 +19,7 @@ ALTERS = {
     "training.tokens_per_step": ["training.tokens_per_step=192"],
     "training.microbatch_tokens": ["training.microbatch_tokens=128"],
     "training.seed": ["training.seed=2"],
+    "training.optimizer": ["training.optimizer=muon"],
     "training.schedule": ["training.schedule=constant"],
     "training.decay_steps": COSINE,
     "training.learning_rate": ["training.learning_rate=0.02"],

@@ -77,6 +77,7 @@ def test_a_validation_broken_off_by_a_signal_is_made_up_for(tiny, undisturbed, d
     "settings",
     [
         ["training.ema_decay=0.9"],
+        ["training.optimizer=muon", "training.weight_decay=0.1"],
         ["training.precision=bf16", "data.train.0.weight=1.7"],
         ["model.preset=base", "model.dropout=0.3", "training.tokens_per_step=64", "training.weight_decay=0.1"],
     ],

@@ -256,6 +256,15 @@ def test_what_alters_no_update_may_change(same, key):
     check_same_run(run, changed(run, f"config.{key}", "something else"))
 
 
+def test_a_run_goes_on_that_was_begun_before_a_setting_existed(same):
+    _, run = same
+    old = copy.deepcopy(run)
+    del old["config"]["training"]["optimizer"]
+    check_same_run(old, run)
+    with pytest.raises(ConfigError, match=r'training\.optimizer: "adamw" in the run, "muon" now'):
+        check_same_run(old, changed(run, "config.training.optimizer", "muon"))
+
+
 def test_what_may_change_exists(same):
     config, _ = same
     assert {key.removeprefix("training.") for key in MAY_CHANGE} < set(type(config.training).model_fields)

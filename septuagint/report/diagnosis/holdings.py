@@ -15,7 +15,7 @@ _FILES_QUESTION = "Which files make up a checkpoint?"
 _SIZE_QUESTION = "How big is a checkpoint?"
 _CONTENTS = {
     "model.safetensors": "the weights to translate with",
-    "optimizer.safetensors": "what only training needs: Adam's two means of each parameter",
+    "optimizer.safetensors": "what only training needs: the means that the optimizer keeps of each gradient",
     "state.json": "step, place in the data, counters, validations, configuration",
     "manifest.json": "SHA-256 of the other files",
 }
