@@ -1,10 +1,12 @@
 """How fast a training step is: non-padding target tokens per second, use of the hardware, and memory, on this machine.
 
     python benchmarks/train_step.py CONFIG [--presets base big …] [--ladder] [--budgets 8192 32768 …] [--marian]
+                                    [--kernels]
 
 One row for the configuration as it is, or for each preset; with `--ladder` rows of the first one from the slow path up
 to the default, with `--budgets` rows of it with packs of so many target tokens, one a step. The whole step is measured
 with the program's own parts: loader with prefetch, forward, label-smoothed loss, backward, dropout, clipping, AdamW.
+`--kernels` tells what the GPU's time of a step goes to, by torch's profiler, after the rounds.
 
     tok/s       target tokens that are not padding, the median of the rounds, and the least and the most of them
     TFLOP/s     6 for each weight that a token passes, padding not counted (`Transformer.flops_per_token`)
@@ -61,13 +63,26 @@ from septuagint.training.state import build_training
 from septuagint.training.step import train_step
 from septuagint.world import World
 
-# From the slow path to the default one: a name of at most 28 letters, and what is set for it.
+# From the slow path to the default one: a name of at most 28 letters, what is set for it, and the system.
 LADDER = [
-    ("eager, fp32", ["training.precision=fp32", "training.compile=off"]),
-    ("eager, bf16 autocast", ["training.precision=bf16", "training.compile=off"]),
-    ("torch.compile, bf16", ["training.precision=bf16", "training.compile=on"]),
-    ("default: kernels, CUDA graph", []),
+    ("eager, fp32", ["training.precision=fp32", "training.compile=off"], "septuagint"),
+    ("eager, bf16 autocast", ["training.precision=bf16", "training.compile=off"], "septuagint"),
+    ("torch.compile, bf16", ["training.precision=bf16", "training.compile=on"], "septuagint"),
+    ("our kernels, launched", ["training.precision=bf16"], "septuagint launched"),
+    ("default", [], "septuagint"),
 ]
+# Parts of the names of kernels, by what they are for; the first that fits counts.
+KERNELS = {
+    "products of matrices": ("gemm", "nvjet", "cutlass", "xmma", "splitk"),
+    "attention": ("_attend", "_deal", "flash"),
+    "bias, dropout, sum and norm": ("_add_and_normalise", "_sum_rows"),
+    "activation": ("_relu_back", "_swiglu"),
+    "loss": ("_cross_entropy",),
+    "embeddings": ("_embed", "embedding", "sort", "scan"),
+    "optimizer and clipping": ("adam", "multi_tensor", "foreach"),
+    "copies": ("memcpy", "memset"),
+}
+NUM_PROFILED_STEPS = 5
 HEADERS = ["", "tok/s", "min–max k", "ms/step", "TFLOP/s", "MFU", "fill %", "GiB", "M par", "start"]
 WIDTH = 100
 COMPILE_LIMIT_SECONDS = 180  # of Marian's warm-up
@@ -79,7 +94,7 @@ class Row:
 
     section: str
     name: str
-    system: str  # septuagint, marian or marian compiled
+    system: str  # septuagint, septuagint launched (not recorded), marian or marian compiled
     config: Config
 
 
@@ -90,6 +105,7 @@ def main() -> None:
     parser.add_argument("--ladder", action="store_true", help="from eager fp32 up to the default")
     parser.add_argument("--budgets", nargs="+", type=int, default=[], help="target tokens of a pack and step")
     parser.add_argument("--marian", action="store_true", help="measure Hugging Face's MarianMTModel too")
+    parser.add_argument("--kernels", action="store_true", help="where a GPU's time goes, for CONFIG or each preset")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE")
     parser.add_argument("--device", choices=["auto", "cpu"], default="auto")
     parser.add_argument("--steps", type=int, default=20, help="in a round")
@@ -124,6 +140,8 @@ def plan_groups(arguments: argparse.Namespace) -> list[list[Row]]:
     """The rows that are measured. Those of a group take turns."""
     is_gpu = arguments.device != "cpu" and torch.cuda.is_available()
     presets = arguments.presets or [None]
+    if arguments.kernels and not is_gpu:
+        raise UserError("--kernels looks at a GPU, and there is none")
 
     def plan(section: str, name: str, overrides: list[str], preset: str | None = presets[0]) -> Row:
         network = [] if preset is None else [f'model={{preset="{preset}"}}']
@@ -139,9 +157,9 @@ def plan_groups(arguments: argparse.Namespace) -> list[list[Row]]:
     if arguments.marian and not any(len(group) > 1 for group in groups):
         raise UserError("--marian is measured beside networks with norm = layer: --presets base big")
     first = groups[0][0].name
-    for name, overrides in LADDER if arguments.ladder else []:
+    for name, overrides, system in LADDER if arguments.ladder else []:
         if is_gpu or "training.precision=bf16" not in overrides:
-            groups.append([plan(f"ladder of {first}", name, overrides)])
+            groups.append([replace(plan(f"ladder of {first}", name, overrides), system=system)])
     for budget in arguments.budgets:
         overrides = [f"training.microbatch_tokens={budget}", f"training.tokens_per_step={budget}"]
         groups.append([plan(f"budgets of {first}", f"{budget:,} target tokens", overrides)])
@@ -192,6 +210,9 @@ def measure_group(rows: list[Row], arguments: argparse.Namespace, peak: float | 
                         result |= answer
                     else:
                         result["rounds"].append(answer)
+        if arguments.kernels and rows[0].section == "presets" and "error" not in results[0]:
+            send(workers[0][1], "kernels")
+            results[0] |= receive(*workers[0])
         for process, pipe in workers:
             send(pipe, 0)
             process.join(30)
@@ -225,9 +246,9 @@ def start_worker(row: Row, arguments: argparse.Namespace, cache: str) -> tuple[B
     return process, ours
 
 
-def send(pipe: Connection, num_steps: int) -> None:
+def send(pipe: Connection, order: int | str) -> None:
     with contextlib.suppress(ConnectionError):  # a dead worker is noticed when it should answer
-        pipe.send(num_steps)
+        pipe.send(order)
 
 
 def receive(process: BaseProcess, pipe: Connection, limit_seconds: float | None = None) -> dict[str, Any]:
@@ -244,15 +265,19 @@ def receive(process: BaseProcess, pipe: Connection, limit_seconds: float | None 
 
 
 def work(row: Row, arguments: argparse.Namespace, pipe: Connection) -> None:
-    """A row's process: begins, then makes as many steps as it is told. What fails is an `error`."""
+    """A row's process: begins, then does what it is told: so many steps, or to look at its kernels.
+
+    What fails is an `error`.
+    """
     try:
         device = open_device(arguments.device)
         dataset = open_dataset(row.config.data, ProgressReport(is_quiet=True))
-        if row.system != "septuagint":
+        if "marian" in row.system:
             importlib.import_module("transformers.models.marian.modeling_marian")  # ours is imported too by now
         start = time.perf_counter()
-        if row.system == "septuagint":
-            run, parameters, precision = begin_septuagint(row.config, dataset, device)
+        if "marian" not in row.system:
+            is_recorded = row.system == "septuagint"
+            run, parameters, precision = begin_septuagint(row.config, dataset, device, is_recorded=is_recorded)
         else:
             is_compiled = row.system == "marian compiled"
             run, parameters, precision = begin_marian(row.config, dataset, device, is_compiled=is_compiled)
@@ -268,8 +293,8 @@ def work(row: Row, arguments: argparse.Namespace, pipe: Connection) -> None:
         begun = {"precision": precision, "parameters": parameters, "start_seconds": start_seconds}
         budgets = row.config.training.model_dump(include={"microbatch_tokens", "tokens_per_step"})
         pipe.send({**begun, **budgets, "flops_per_token": flops, "model": row.config.model.model_dump()})
-        while num_steps := pipe.recv():
-            pipe.send(measure_round(run, num_steps, device))
+        while order := pipe.recv():
+            pipe.send(measure_kernels(run, device) if order == "kernels" else measure_round(run, order, device))
     except Exception as error:
         traceback.print_exc()
         pipe.send({"error": f"{type(error).__name__}: {error}"})
@@ -289,16 +314,36 @@ def measure_round(run: Run, num_steps: int, device: torch.device) -> dict[str, A
     return {"seconds": seconds, "steps": num_steps, "counts": counts.tolist(), "peak_bytes": peak}
 
 
+def measure_kernels(run: Run, device: torch.device) -> dict[str, Any]:
+    """Milliseconds of the GPU in a step, by what they were for, and the names of what is in none of `KERNELS`."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        run(NUM_PROFILED_STEPS)
+        synchronise(device)
+    milliseconds: dict[str, float] = dict.fromkeys([*KERNELS, "the rest"], 0.0)
+    rest: dict[str, float] = {}
+    for event in profile.key_averages():
+        name, spent = event.key.lower(), event.self_device_time_total / 1e3 / NUM_PROFILED_STEPS
+        kind = next((kind for kind, parts in KERNELS.items() if any(part in name for part in parts)), "the rest")
+        milliseconds[kind] += spent
+        if kind == "the rest":
+            rest[event.key] = spent
+    return {"kernels": milliseconds, "rest": rest}
+
+
 def synchronise(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
-def begin_septuagint(config: Config, dataset: Dataset, device: torch.device) -> tuple[Run, int, str]:
+def begin_septuagint(
+    config: Config, dataset: Dataset, device: torch.device, *, is_recorded: bool
+) -> tuple[Run, int, str]:
     """The program's own step, the number of its parameters, and its precision."""
     settings = config.training
     shape = pack_shape(settings.microbatch_tokens, dataset.totals())
     training = build_training(config, dataset.vocabulary.size, shape.max_length, World(device=device))
+    if not is_recorded:
+        training.recorder = None
     loader = Loader(
         dataset.train,
         dataset.order(settings.seed),
@@ -359,6 +404,12 @@ def print_results(machine: dict[str, Any], rows: list[dict[str, Any]], *, is_mar
         sizes = ": packs of {:,} target tokens, {:,} a step".format(*budgets.pop()) if len(budgets) == 1 else ""
         print(f"\n{section}{sizes}\n")
         print_table([HEADERS, *map(cells, chosen)], is_markdown=is_markdown)
+    kernels = {row["name"]: row["kernels"] for row in good if "kernels" in row}
+    if kernels:
+        print("\nmilliseconds of the GPU in a step\n")
+        kinds = next(iter(kernels.values()))
+        table = [[kind, *(f"{found[kind]:.2f}" for found in kernels.values())] for kind in kinds]
+        print_table([["", *kernels], *table], is_markdown=is_markdown)
     print()
     for row in rows:
         if "error" in row:
@@ -389,7 +440,7 @@ def cells(result: dict[str, Any]) -> list[str]:
 def print_table(rows: list[list[str]], *, is_markdown: bool) -> None:
     """The first row is the header."""
     if is_markdown:
-        rules = ["---", *["---:"] * (len(HEADERS) - 1)]
+        rules = ["---", *["---:"] * (len(rows[0]) - 1)]
         print(*(f"| {' | '.join(row)} |" for row in [rows[0], rules, *rows[1:]]), sep="\n")
         return
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
