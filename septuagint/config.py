@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     BaseModel,
@@ -20,11 +21,15 @@ from pydantic import (
 
 
 def _relative_to_file(value: Any, info: ValidationInfo) -> Any:
+    return _resolve(value, info, "folder")
+
+
+def _resolve(value: Any, info: ValidationInfo, beginning: str) -> Any:
     if not isinstance(value, (str, Path)) or str(value) == "" or "\0" in str(value):
         raise ValueError("must be a path")
     assert info.context is not None, "configurations are read by config_file, which knows the file's folder"
     try:
-        return _fold_parents(info.context["folder"] / Path(value).expanduser())
+        return _fold_parents(info.context[beginning] / Path(value).expanduser())
     except RuntimeError as error:
         raise ValueError(f"must be a path: {error}") from None  # ~nobody has no home
 
@@ -40,7 +45,21 @@ def _fold_parents(path: Path) -> Path:
     return folded
 
 
+def _path_or_address(value: Any, info: ValidationInfo) -> Any:
+    is_address = isinstance(value, str) and re.match("https?://", value)
+    return value if is_address else _resolve(value, info, "root")
+
+
+def split_address(text: str) -> tuple[str, dict[str, str]]:
+    """(`https://host/corpus.tgz`, {"member": "corpus.en"}) of `https://host/corpus.tgz#member=corpus.en`."""
+    address, _, fragment = text.partition("#")
+    options = [part.partition("=") for part in fragment.split("&") if part]
+    return address, {name: unquote(value) for name, _, value in options}
+
+
 ConfigPath = Annotated[Path, BeforeValidator(_relative_to_file)]
+# A path, or as text the address of a file on the web: `data.named_corpora` brings it home.
+TextFile = Annotated[Path | str, BeforeValidator(_path_or_address)]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}([-_][A-Za-z0-9]{2,8})*$")]
 
 
@@ -51,18 +70,25 @@ class Section(BaseModel):
 
 
 class CorpusConfig(Section):
-    """Parallel text: two files, or one file of tab-separated values, or one of JSON lines. Compressed or not."""
+    """Parallel text: two files, one file of tab-separated values, one of JSON lines, or a name that is known elsewhere.
+
+    Files may be compressed, and may be addresses: `https://host/europarl.tgz#member=europarl.en&sha256=…`.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = ""
     """What tables and folders call it; made from the file's name when not given."""
-    source: ConfigPath | None = None
+    source: TextFile | None = None
     """Sentences of the source language, one a line. Plain, gz, bz2, xz or zst."""
-    target: ConfigPath | None = None
+    target: TextFile | None = None
     """Their translations, line by line."""
-    tsv: ConfigPath | None = None
+    tsv: TextFile | None = None
     """Instead of two files: one file, source and target in two columns with a tab between them."""
-    jsonl: ConfigPath | None = None
+    jsonl: TextFile | None = None
     """Instead of two files: one file, one JSON object a line."""
+    mtdata: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+    """Instead of files: what mtdata calls it, such as `Statmt-europarl-10-deu-eng` (needs the extra `corpora`)."""
+    sacrebleu: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] | None = None
+    """Instead of files: a test set of sacreBLEU, such as `wmt14/full` (needs the extra `train`)."""
     source_field: str | PositiveInt | None = None
     """Column of a TSV file (counted from 1; default 1) or key of a JSON object (dotted, such as `translation.en`)."""
     target_field: str | PositiveInt | None = None
@@ -71,13 +97,14 @@ class CorpusConfig(Section):
     @model_validator(mode="after")
     def _is_one_form(self) -> Self:
         has_two_files = self.source is not None or self.target is not None
-        if has_two_files + (self.tsv is not None) + (self.jsonl is not None) != 1:
-            raise ValueError("give either `source` and `target`, or `tsv`, or `jsonl`")
+        others = (self.tsv, self.jsonl, self.mtdata, self.sacrebleu)
+        if has_two_files + sum(other is not None for other in others) != 1:
+            raise ValueError("give either `source` and `target`, or one of `tsv`, `jsonl`, `mtdata`, `sacrebleu`")
         if has_two_files and (self.source is None or self.target is None):
             missing = "target" if self.target is None else "source"
             raise ValueError(f"`{missing}` is missing: parallel text needs two files")
         fields = (self.source_field, self.target_field)
-        if has_two_files and fields != (None, None):
+        if self.tsv is None and self.jsonl is None and fields != (None, None):
             raise ValueError("`source_field` and `target_field` belong to `tsv` and `jsonl`")
         if self.tsv is not None and any(field is not None and not isinstance(field, int) for field in fields):
             raise ValueError("a field of a TSV file is a column number, counted from 1")
@@ -88,9 +115,17 @@ class CorpusConfig(Section):
         return self
 
     @property
+    def files(self) -> dict[str, Path | str]:
+        """The files that hold it, by field: source and target, or the one file of both; none where it has a name."""
+        fields = {"source": self.source, "target": self.target, "tsv": self.tsv, "jsonl": self.jsonl}
+        return {field: file for field, file in fields.items() if file is not None}
+
+    @property
     def paths(self) -> tuple[Path, ...]:
-        """The files that hold it: source and target, or the one file of both."""
-        return tuple(path for path in (self.source, self.target, self.tsv, self.jsonl) if path is not None)
+        """The same on this disk: where text is read, everything has been brought home."""
+        paths = tuple(Path(file) for file in self.files.values())
+        assert paths and all(isinstance(file, Path) for file in self.files.values()), f"{self.name} is not here yet"
+        return paths
 
 
 class TrainCorpusConfig(CorpusConfig):
@@ -117,6 +152,8 @@ class DataConfig(Section):
     """Code of the language to translate from, such as `en` or `pt-BR`."""
     target_language: Language
     """Code of the language to translate into."""
+    root: ConfigPath | None = None
+    """Where relative paths of corpora begin; the folder of this file when not given."""
     strict: bool = False
     """Refuse text with damaged lines (not UTF-8, wrong columns, bad JSON) instead of dropping and counting them."""
     train: Annotated[tuple[TrainCorpusConfig, ...], Field(min_length=1), BeforeValidator(_as_list)]
@@ -342,14 +379,14 @@ def _with_names(corpora: tuple[AnyCorpus, ...]) -> tuple[AnyCorpus, ...]:
     for name in given:
         if given.count(name) > 1:
             raise ValueError(f"two corpora are named {name!r}")
-    stems = [_stem(corpus.paths[0]) for corpus in corpora]
+    stems = [_stem(corpus) for corpus in corpora]
     named: list[AnyCorpus] = []
     taken = set(given)
     for corpus, stem in zip(corpora, stems, strict=True):
         if corpus.name:
             named.append(corpus)
             continue
-        name = stem if stems.count(stem) == 1 else f"{_safe(corpus.paths[0].absolute().parent.name)}-{stem}"
+        name = stem if stems.count(stem) == 1 else f"{_folder(corpus)}-{stem}"
         number = 1
         while (unique := name if number == 1 else f"{name}-{number}") in taken:
             number += 1
@@ -358,9 +395,25 @@ def _with_names(corpora: tuple[AnyCorpus, ...]) -> tuple[AnyCorpus, ...]:
     return tuple(named)
 
 
-def _stem(path: Path) -> str:
+def _stem(corpus: CorpusConfig) -> str:
     """`europarl.en.xz` is europarl."""
-    return _safe(re.sub(r"(\.[A-Za-z]{2,3}(-[A-Za-z]+)?)?(\.(txt|tsv|jsonl?|gz|bz2|xz|zst))*$", "", path.name))
+    if (name := corpus.mtdata or corpus.sacrebleu) is not None:
+        return _safe(name)
+    name = _first_path(corpus).name
+    return _safe(re.sub(r"(\.[A-Za-z]{2,3}(-[A-Za-z]+)?)?(\.(txt|tsv|jsonl?|gz|bz2|xz|zst))*$", "", name))
+
+
+def _folder(corpus: CorpusConfig) -> str:
+    return _safe(_first_path(corpus).absolute().parent.name)
+
+
+def _first_path(corpus: CorpusConfig) -> Path:
+    """Where the first file lies: on this disk, on its host, or in its archive."""
+    file = next(iter(corpus.files.values()), "")
+    if isinstance(file, Path):
+        return file
+    address, options = split_address(file)
+    return Path(options.get("member", unquote(urlsplit(address).path)))
 
 
 def _safe(text: str) -> str:

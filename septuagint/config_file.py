@@ -1,5 +1,6 @@
 """How a configuration file becomes a `Config`: overrides, every mistake at once, and where each value came from."""
 
+import contextlib
 import difflib
 import json
 import re
@@ -20,12 +21,21 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     tree = _read_tree(path)
     sources = _apply_overrides(tree, overrides)
     try:
-        return Config.model_validate(tree, context={"folder": path.parent})
+        return Config.model_validate(tree, context={"folder": path.parent, "root": _root(tree, path)})
     except ValidationError as error:
         # A list whose only entry is wrong also counts as empty: that follows from the entry's own mistake.
         errors = [details for details in error.errors() if details["type"] != "too_short" or not details["input"]]
         problems = [_problem(dict(details), tree, sources) for details in errors]
         raise ConfigError(f"{path}: " + _listed(problems)) from None
+
+
+def _root(tree: dict[str, Any], path: Path) -> Path:
+    """Where paths of corpora begin. What is wrong with `data.root` is said when it is read."""
+    data = tree.get("data")
+    root = data.get("root") if isinstance(data, dict) else None
+    with contextlib.suppress(RuntimeError):  # nobody's home
+        return path.parent / Path(root).expanduser() if isinstance(root, str) else path.parent
+    return path.parent
 
 
 def describe(config: Config, path: Path, overrides: Sequence[str] = ()) -> list[tuple[str, Any, str]]:
@@ -104,7 +114,7 @@ def _set_value(tree: dict[str, Any], key: str, value: Any) -> str | None:
             if not _is_index(part, place):
                 return f"there is no entry {part!r}; entries are numbered 0 to {len(place) - 1}"
             place = place[int(part)]
-        elif part == "0" and place.keys() & {"source", "target", "tsv", "jsonl"}:
+        elif part == "0" and place.keys() & {"source", "target", "tsv", "jsonl", "mtdata", "sacrebleu"}:
             continue  # a single table is as good as a list with one
         else:
             place = place.setdefault(part, {})

@@ -45,6 +45,29 @@ def test_paths_are_relative_to_the_file_and_not_to_the_working_directory(write, 
     assert config.data.train[0].source == tmp_path / "a.en"
 
 
+def test_paths_of_corpora_begin_at_the_root_where_there_is_one(write, tmp_path):
+    path = write(SMALLEST + '[data.valid]\nsource = "/v.en"\ntarget = "https://host/v.de"\n')
+    config = load_config(path, ["data.root=../text"])
+    assert config.data.train[0].source == tmp_path.parent / "text/a.en"
+    assert (config.data.valid[0].source, config.data.valid[0].target) == (Path("/v.en"), "https://host/v.de")
+    assert config.data.folder == tmp_path / "prepared"
+    assert "data.root" in mistakes(path, ("data.root=7",))
+    assert "data.root" in mistakes(path, ("data.root=~nobody-has-this-name/x",))
+
+
+def test_corpora_on_the_web_are_named_like_files(write):
+    head = SMALLEST.partition("[[data.train]]")[0]
+    forms = [
+        'tsv = "https://host/download/europarl%20v7.tsv.gz?x=1"',
+        'tsv = "http://host/a.tgz#member=deep/news.de-en.en&sha256=00"',
+        'mtdata = "Statmt-europarl-10-deu-eng"',
+        'sacrebleu = "wmt14/full"',
+    ]
+    config = load_config(write(head + "".join(f"[[data.train]]\n{form}\n" for form in forms)))
+    names = [corpus.name for corpus in config.data.train]
+    assert names == ["europarl-v7", "news.de-en", "Statmt-europarl-10-deu-eng", "wmt14-full"]
+
+
 def test_the_configuration_of_the_design_is_understood(write):
     config = load_config(
         write(
@@ -129,8 +152,11 @@ def test_an_unknown_key_is_answered_with_the_nearest_known_one(write, key, answe
     ("corpus", "answer"),
     [
         ('source = "a.en"', "`target` is missing"),
-        ('tsv = "a.tsv"\njsonl = "a.jsonl"', "give either `source` and `target`, or `tsv`, or `jsonl`"),
-        ("weight = 1.0", "give either `source` and `target`, or `tsv`, or `jsonl`"),
+        ('tsv = "a.tsv"\njsonl = "a.jsonl"', "give either `source` and `target`, or one of `tsv`, `jsonl`, `mtdata`"),
+        ("weight = 1.0", "give either `source` and `target`, or one of `tsv`, `jsonl`, `mtdata`, `sacrebleu`"),
+        ('mtdata = "a-b-1-deu-eng"\nsource_field = 1', "belong to `tsv` and `jsonl`"),
+        ('mtdata = "../x"', "mtdata"),
+        ('sacrebleu = "../x"', "sacrebleu"),
         ('tsv = "a.tsv"\nsource_field = "en"', "column number"),
         ('jsonl = "a.jsonl"\nsource_field = 1', "is a key"),
         ('source = "a"\ntarget = "b"\nsource_field = 1', "belong to `tsv` and `jsonl`"),
@@ -139,7 +165,7 @@ def test_an_unknown_key_is_answered_with_the_nearest_known_one(write, key, answe
         ('source = "a"\ntarget = "b"\nname = "../x"', "name"),
     ],
 )
-def test_a_corpus_is_one_of_three_forms(write, corpus, answer):
+def test_a_corpus_is_one_of_five_forms(write, corpus, answer):
     head = SMALLEST.partition("[[data.train]]")[0]
     assert answer in mistakes(write(f"{head}[[data.train]]\n{corpus}\n"))
 

@@ -145,7 +145,7 @@ def test_the_configuration_in_the_readme_is_valid(tmp_path):
     commands = [line for block in code_blocks(README) for line in block.splitlines() if line.startswith("septuagint ")]
     overrides = [value for command in commands for value in re.findall(r"--set (\S+)", command)]
     config = load_config(path, overrides)
-    assert len(config.data.train) == 2
+    assert len(config.data.train) == 3
     assert config.training.max_steps == 100_000 and config.model.preset == "modern"
 
 

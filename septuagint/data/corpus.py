@@ -106,7 +106,8 @@ def find_layout(corpus: CorpusConfig, source_language: str, target_language: str
         return Layout(form="tsv", source_field=corpus.source_field or 1, target_field=corpus.target_field or 2)
     if corpus.jsonl is None:
         return Layout(form="two files")
-    first = next(_group_lines(read_text(corpus.jsonl, hashlib.sha256()), MAX_LINE_BYTES)).split(b"\n", 1)[0]
+    (path,) = corpus.paths
+    first = next(_group_lines(read_text(path, hashlib.sha256()), MAX_LINE_BYTES)).split(b"\n", 1)[0]
     try:
         record = json.loads(first.removeprefix(b"\xef\xbb\xbf"))
     except (ValueError, RecursionError):

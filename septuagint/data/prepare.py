@@ -1,6 +1,7 @@
 """Preparation: from the text files of a configuration to a verified data folder.
 
-    look at inputs -> clean blocks -> find duplicates -> train vocabulary -> encode parts -> join shards -> manifest
+    bring text home -> look at inputs -> clean blocks -> find duplicates -> train vocabulary -> encode parts
+    -> join shards -> manifest
 
 Work is cut into parts (see `parts`) that processes make in any order; what is written depends on the input and the
 settings alone, never on the number of processes. `work/` inside the data folder holds what may be reused, and may be
@@ -21,6 +22,7 @@ from septuagint.data.encoding import check_some_fit, encode_corpora, make_vocabu
 from septuagint.data.files import Known, copy_file, fsync_folder, hash_file, locked
 from septuagint.data.joining import join_corpora
 from septuagint.data.manifest import Corpus, Manifest, OutputFile, VocabularyEntry, write_manifest
+from septuagint.data.named_corpora import bring_home
 from septuagint.data.normaliser import NORMALISER
 from septuagint.data.plan import (
     Bench,
@@ -57,6 +59,7 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
     `verify` reads every byte again instead of trusting files that have not been touched since they were hashed.
     """
     start = time.monotonic()
+    config = config.model_copy(update={"data": bring_home(config.data, report)})
     folder = config.data.folder
     work = folder / "work"
     check_inputs(config.data)

@@ -49,7 +49,7 @@ MODEST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthC
 
 
 def corpus_of(root: Path, **fields: object) -> CorpusConfig:
-    return CorpusConfig.model_validate(fields, context={"folder": root})
+    return CorpusConfig.model_validate(fields, context={"folder": root, "root": root})
 
 
 def read_pairs(corpus: CorpusConfig, layout: Layout, max_line_bytes: int = MAX_LINE_BYTES) -> list[tuple[str, str]]:
@@ -277,7 +277,7 @@ def test_memory_does_not_follow_an_archive_that_expands_a_thousandfold(tmp_path,
     program = (
         "import re, sys; from pathlib import Path; from septuagint.data.corpus import *;"
         "path = Path(sys.argv[1]); scan = scan_file(path);"
-        "corpus = CorpusConfig.model_validate({'source': path, 'target': path}, context={'folder': Path()});"
+        "corpus = CorpusConfig.model_validate({'source': path, 'target': path}, context={'root': Path()});"
         "blocks = list(read_blocks(corpus, (scan, scan)));"
         "print(int(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1]) // 1024, len(blocks))"
     )

@@ -1,0 +1,76 @@
+"""What mtdata knows, in a process of its own: a program that `named_corpora` runs, with a question and an answer file.
+
+look up   where a corpus lies: {"urls": […]}, or {"error": why not}
+read      downloaded files into two parallel ones
+"""
+
+import difflib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from septuagint.data.files import write_json, written_aside
+
+
+def main() -> None:
+    question, answer = map(Path, sys.argv[1:])
+    write_json(answer, _answer(json.loads(question.read_bytes())))
+
+
+def _answer(question: dict[str, Any]) -> dict[str, Any]:
+    from mtdata import MTDataException
+    from mtdata.entry import DatasetId
+    from mtdata.index import INDEX
+    from mtdata.iso.bcp47 import BCP47Tag, bcp47
+
+    name, languages = question["name"], question["languages"]
+    try:
+        entry = INDEX.entries[DatasetId.parse(name)]
+        is_fit, is_swapped = BCP47Tag.check_compat_swap(tuple(map(bcp47, languages)), entry.did.langs)
+    except Exception:  # mtdata has one kind of error for everything
+        known = [str(did) for did in INDEX.entries if len(did.langs) == 2]
+        near = difflib.get_close_matches(name, [did for did in known if did[:3].lower() == name[:3].lower()], n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        return {
+            "error": f"mtdata does not know {name!r}{hint} `mtdata list -l {'-'.join(languages)}` shows what there is"
+        }
+    if not is_fit:
+        return {"error": f"{name} is not {' and '.join(languages)}; name one of these languages, or another corpus"}
+    if entry.ext == "hfds":
+        return {"error": f"{name} is one of Hugging Face's: save it as JSON lines, and set jsonl"}
+    urls = [entry.url] if isinstance(entry.url, str) else list(entry.url)
+    if entry.in_ext == "opus_xces":
+        urls += entry.in_paths
+    if question["verb"] == "look up":
+        return {"urls": urls}
+    try:
+        return {"num_pairs": _write(entry, [Path(path) for path in question["files"]], question["outputs"], is_swapped)}
+    except (MTDataException, AssertionError, ValueError, OSError) as error:
+        return {"error": f"mtdata could not read {name}: {error}"}
+
+
+def _write(entry: Any, files: list[Path], outputs: list[str], is_swapped: bool) -> int:
+    from mtdata.cache import Cache
+    from mtdata.parser import Parser
+
+    paths: Any = files
+    if len(files) == 1:  # mtdata reads a file as its name says, and an address need not say anything
+        paths = [Path(entry.filename).absolute()]
+        paths[0].symlink_to(files[0])
+    if entry.is_archive:
+        paths = Cache(root=paths[0].parent).get_local_in_paths(paths[0], entry)
+    kind = entry.in_ext or entry.ext
+    source, target = (Path(path) for path in outputs)
+    num_pairs = 0
+    with written_aside(target) as target_file, written_aside(source) as source_file:
+        for first, second, *_ in Parser(paths, ext=kind, ent=entry).read_segs(show_pbar=False):
+            pair = (second, first) if is_swapped else (first, second)
+            for text, file in zip(pair, (source_file, target_file), strict=True):
+                file.write((text or "").replace("\n", " ").encode() + b"\n")
+            num_pairs += 1
+    return num_pairs
+
+
+if __name__ == "__main__":
+    main()
