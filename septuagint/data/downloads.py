@@ -14,18 +14,17 @@ import os
 import re
 import socket
 import ssl
-import string
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPException, HTTPResponse, responses
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from urllib.error import URLError
-from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, UnknownHandler
 
 from septuagint import __version__
+from septuagint.data.addresses import BY_HAND, MIRROR, base_name, first_address, place, redirected
 from septuagint.data.files import fsync_folder, hash_bytes, locked, read_object, write_json
 from septuagint.errors import DataError, UserError, writing_to
 from septuagint.progress import ProgressReport
@@ -36,14 +35,9 @@ _WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0)  # between tries in a row that bring nothi
 _MAX_WAIT_SECONDS = 60.0
 _LOCK_PATIENCE_SECONDS = 3600.0
 _MAX_REDIRECTS = 10
-# Some file systems allow 143 bytes; the hash of the address and the endings of temporary files take up to 43.
-_MAX_NAME_BYTES = 100
 
-_MIRROR = "SEPTUAGINT_MIRROR"
-_CHECK_NETWORK = f"check the address and the network, or set {_MIRROR} to a server that has the file"
+_CHECK_NETWORK = f"check the address and the network, or set {MIRROR} to a server that has the file"
 _CHECK_CERTIFICATES = "check the clock and the certificates of this computer (SSL_CERT_FILE names others)"
-_BY_HAND = "download it by hand, and give the path of the file instead"
-_HOST = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 # Bytes are kept as they come: many a server calls a .gz a text in this encoding, and readers see what a file is.
 _READABLE_ENCODINGS = ("", "identity", "gzip", "x-gzip", "zstd")
 
@@ -74,7 +68,7 @@ def fetch(file: WebFile, cache: Path, report: ProgressReport) -> Path:
     """
     if file.sha256 is not None and not re.fullmatch("[0-9a-f]{64}", file.sha256):
         raise DataError(f"{file.url}: a SHA-256 is 64 digits of 0-9 and a-f, and not {file.sha256!r}")
-    name = _base_name(file.url)
+    name = base_name(file.url)
     path = cache / "downloads" / f"{hash_bytes(file.url.encode())[:16]}-{name}"
     with writing_to(cache):
         if not _is_cached(path, file):
@@ -83,12 +77,6 @@ def fetch(file: WebFile, cache: Path, report: ProgressReport) -> Path:
                 if not _is_cached(path, file):  # whoever held the lock may have brought it
                     _download(path, file, report)
     return path
-
-
-def _base_name(url: str) -> str:
-    """The last part of an address, fit for a file name. Of a long one, the end: that is where extensions are."""
-    name = re.sub(r"[^\w.,+=@-]", "_", unquote(PurePosixPath(_web_address(url).path).name))
-    return name.encode()[-_MAX_NAME_BYTES:].decode(errors="ignore") or "file"
 
 
 def _beside(path: Path, ending: str) -> Path:
@@ -229,7 +217,7 @@ def _transfer(part: _Part, report: ProgressReport) -> None:
         return
     arrivals = _arrivals(part, report)
     first = next(arrivals, 0)  # the total is known from here on
-    with report.stage(f"downloading {_base_name(part.url)[:24]}", part.total, "B") as stage:
+    with report.stage(f"downloading {base_name(part.url)[:24]}", part.total, "B") as stage:
         num_shown = 0
         for num_bytes in itertools.chain([first], arrivals):
             stage.advance(num_bytes - num_shown)  # less than nothing where the server made us begin anew
@@ -264,7 +252,7 @@ def _rest(part: _Part) -> Iterator[bytes]:
     """The bytes that the part lacks. It is emptied first where the server does not go on with it."""
     with _ask(part.url, part.range_headers()) as response:
         _check_answer(part, response)
-        place = _place(part.url, response.url)
+        where = place(part.url, response.url)
         if response.status == 200:
             part.begin(validator=_validator(response.headers), total=response.length)
         elif response.status == 416 and _content_range(response.headers)[1] == part.num_bytes:
@@ -272,49 +260,47 @@ def _rest(part: _Part) -> Iterator[bytes]:
             return
         elif response.status == 416 or not part.try_to_go_on(response.headers):
             part.begin(validator=None, total=None)
-            raise _TryAgainError(f"{place}: the server does not go on with what is there", wait_seconds=0)
+            raise _TryAgainError(f"{where}: the server does not go on with what is there", wait_seconds=0)
         try:
             while piece := response.read1(_PIECE_BYTES):
                 yield piece
         except (OSError, HTTPException) as error:
-            raise _TryAgainError(f"{place}: the connection was lost ({_reason(error)})") from None
+            raise _TryAgainError(f"{where}: the connection was lost ({_reason(error)})") from None
         if part.total not in (None, part.num_bytes):
-            raise _TryAgainError(f"{place}: the connection ended at byte {part.num_bytes:,} of {part.total:,}")
+            raise _TryAgainError(f"{where}: the connection ended at byte {part.num_bytes:,} of {part.total:,}")
 
 
 def _check_answer(part: _Part, response: HTTPResponse) -> None:
-    place = _place(part.url, response.url)
-    said = f"{place}: the server says {response.status} {responses.get(response.status, '')}".rstrip()
+    where = place(part.url, response.url)
+    said = f"{where}: the server says {response.status} {responses.get(response.status, '')}".rstrip()
     if response.status >= 500 or response.status in (408, 429):
         wait_seconds = _retry_after(response.headers.get("Retry-After", ""))
         raise _TryAgainError(said, cure="try again later", wait_seconds=wait_seconds)
     if response.status not in (200, 206, 416):
         may_want_login = response.status in (401, 403, 407, 451)
-        raise DataError(f"{said}; check the address" + (f", or log in and {_BY_HAND}" if may_want_login else ""))
+        raise DataError(f"{said}; check the address" + (f", or log in and {BY_HAND}" if may_want_login else ""))
     if response.status == 416:
         return
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in _READABLE_ENCODINGS:
-        raise DataError(f"{place}: the server sends it in the encoding {encoding!a}, unasked; {_BY_HAND}")
+        raise DataError(f"{where}: the server sends it in the encoding {encoding!a}, unasked; {BY_HAND}")
     content_type = response.headers.get_content_type()
     if part.pin is None and content_type in ("text/html", "application/xhtml+xml"):
-        raise DataError(
-            f"{place}: a web page ({content_type}) came instead of a file; check the address, or {_BY_HAND}"
-        )
+        raise DataError(f"{where}: a web page ({content_type}) came instead of a file; check the address, or {BY_HAND}")
 
 
 def _ask(url: str, range_headers: dict[str, str]) -> HTTPResponse:
     """What a server answers in the end, be it good or bad."""
     headers = {"User-Agent": f"septuagint/{__version__}", "Accept-Encoding": "identity", **range_headers}
-    address = _first_address(url)
+    address = first_address(url, os.environ.get(MIRROR))
     for _ in range(_MAX_REDIRECTS + 1):
         response = _open(url, address, headers)
         location = response.headers.get("Location")
         if location is None or response.status not in (301, 302, 303, 307, 308):
             return response
         response.close()
-        address = _redirected(url, address, location)
-    raise DataError(f"{_place(url, address)}: redirected more than {_MAX_REDIRECTS} times; check the address")
+        address = redirected(url, address, location)
+    raise DataError(f"{place(url, address)}: redirected more than {_MAX_REDIRECTS} times; check the address")
 
 
 def _open(url: str, address: str, headers: dict[str, str]) -> HTTPResponse:
@@ -325,7 +311,7 @@ def _open(url: str, address: str, headers: dict[str, str]) -> HTTPResponse:
         response: HTTPResponse = opener.open(Request(address, headers=headers), timeout=_TIMEOUT_SECONDS)
     except (OSError, HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
-        message = f"{_place(url, address)}: cannot be reached ({_reason(reason)})"
+        message = f"{place(url, address)}: cannot be reached ({_reason(reason)})"
         if isinstance(reason, ssl.SSLCertVerificationError):
             raise DataError(f"{message}; {_CHECK_CERTIFICATES}") from None
         if isinstance(reason, socket.gaierror) and reason.errno == socket.EAI_NONAME:
@@ -336,53 +322,6 @@ def _open(url: str, address: str, headers: dict[str, str]) -> HTTPResponse:
 
 def _reason(error: object) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-def _first_address(url: str) -> str:
-    """Where to ask for a file: its own address, or the same under that of the mirror."""
-    address = _web_address(url)
-    if not (mirror := os.environ.get(_MIRROR)):
-        return address.geturl()
-    try:
-        base = _web_address(mirror)
-    except DataError as error:
-        raise DataError(f"{_MIRROR}: {error}") from None
-    return base._replace(path=f"{base.path.rstrip('/')}/{address.netloc}{address.path}", query=address.query).geturl()
-
-
-def _redirected(url: str, address: str, location: str) -> str:
-    try:
-        # HTTP headers are read as Latin-1; these are the bytes that the server meant.
-        return _web_address(urljoin(address, quote(location, safe=string.punctuation, encoding="latin-1"))).geturl()
-    except (ValueError, DataError):
-        raise DataError(f"{url}: redirected to {location!a}, which is no http or https address; {_BY_HAND}") from None
-
-
-def _web_address(url: str) -> SplitResult:
-    """An address in the characters that HTTP has."""
-    try:
-        parts = urlsplit(url)
-        if "@" in parts.netloc:
-            shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-            raise DataError(f"{shown}: no user name or password can be given, as addresses are recorded; {_BY_HAND}")
-        name, port = parts.hostname or "", parts.port
-        host = f"[{name}]" if ":" in name else name.encode("idna").decode()
-        if parts.scheme not in ("http", "https") or not _HOST.fullmatch(host) or not url.isprintable():
-            raise ValueError
-    except ValueError:
-        raise DataError(f"{url!a}: not a web address; it should look like https://host/file.gz") from None
-    return parts._replace(
-        netloc=host if port is None else f"{host}:{port}",
-        path=quote(parts.path or "/", safe="/%:@!$&'()*+,;=[]"),
-        query=quote(parts.query, safe="/%:@!$&'()*+,;=[]?"),
-    )
-
-
-def _place(url: str, address: str) -> str:
-    """How messages name a file, and where it was asked for if that is elsewhere; a query may hold a secret."""
-    if address == _web_address(url).geturl():
-        return url
-    return f"{url} (at {urlsplit(address)._replace(query='').geturl()})"
 
 
 def _usable(validator: object) -> str | None:
