@@ -93,12 +93,12 @@ class Muon:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients, or fills them with zeros."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if set_to_none or parameter.grad is None:
-                    parameter.grad = None
-                else:
-                    parameter.grad.zero_()
+        parameters = [parameter for group in self.param_groups for parameter in group["params"]]
+        if not set_to_none:
+            torch._foreach_zero_([parameter.grad for parameter in parameters if parameter.grad is not None])
+            return
+        for parameter in parameters:
+            parameter.grad = None
 
     def _move(self, stack: _Stack, rate: Tensor, grad_scale: Tensor, is_skipped: Tensor) -> None:
         momentum_NRC, parameters = stack.momentum_NRC, stack.parameters
