@@ -31,12 +31,11 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
     except Exception:  # mtdata has one kind of error for everything
         known = [str(did) for did in INDEX.entries if len(did.langs) == 2]
         near = difflib.get_close_matches(name, [did for did in known if did[:3].lower() == name[:3].lower()], n=3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        return {
-            "error": f"mtdata does not know {name!r}{hint} `mtdata list -l {'-'.join(languages)}` shows what there is"
-        }
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        command = f"mtdata list -l {'-'.join(languages)}"
+        return {"error": f"mtdata does not know {name!r}{hint}; `{command}` shows what there is"}
     if not is_fit:
-        return {"error": f"{name} is not {' and '.join(languages)}; name one of these languages, or another corpus"}
+        return {"error": f"{name} is not {' and '.join(languages)}; set data.source_language and data.target_language"}
     if entry.ext == "hfds":
         return {"error": f"{name} is one of Hugging Face's: save it as JSON lines, and set jsonl"}
     urls = [entry.url] if isinstance(entry.url, str) else list(entry.url)
