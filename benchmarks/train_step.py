@@ -1,11 +1,12 @@
 """How fast a training step is: non-padding target tokens per second, use of the hardware, and memory, on this machine.
 
-    python benchmarks/train_step.py CONFIG [--presets base big …] [--ladder] [--budgets 8192 32768 …] [--marian]
+    python benchmarks/train_step.py CONFIG [--presets base big …] [--ladder [N]] [--budgets 8192 32768 …] [--marian]
                                     [--kernels]
 
 One row for the configuration as it is, or for each preset; with `--ladder` rows of the first one from the slow path up
-to the default, with `--budgets` rows of it with packs of so many target tokens, one a step. The whole step is measured
-with the program's own parts: loader with prefetch, forward, label-smoothed loss, backward, dropout, clipping, AdamW.
+to the default (or the last N of these), with `--budgets` rows of it with packs of so many target tokens, one a step.
+The whole step is measured with the program's own parts: loader with prefetch, forward, label-smoothed loss, backward,
+dropout, clipping, AdamW.
 `--kernels` tells what the GPU's time of a step goes to, by torch's profiler, after the rounds.
 
     tok/s       target tokens that are not padding, the median of the rounds, and the least and the most of them
@@ -102,7 +103,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
     parser.add_argument("--presets", nargs="+", choices=list(PRESETS), help="instead of CONFIG's whole [model]")
-    parser.add_argument("--ladder", action="store_true", help="from eager fp32 up to the default")
+    parser.add_argument(
+        "--ladder", nargs="?", type=int, const=len(LADDER), default=0, metavar="N", help="the last N rungs, or all"
+    )
     parser.add_argument("--budgets", nargs="+", type=int, default=[], help="target tokens of a pack and step")
     parser.add_argument("--marian", action="store_true", help="measure Hugging Face's MarianMTModel too")
     parser.add_argument("--kernels", action="store_true", help="where a GPU's time goes, for CONFIG or each preset")
@@ -157,7 +160,7 @@ def plan_groups(arguments: argparse.Namespace) -> list[list[Row]]:
     if arguments.marian and not any(len(group) > 1 for group in groups):
         raise UserError("--marian is measured beside networks with norm = layer: --presets base big")
     first = groups[0][0].name
-    for name, overrides, system in LADDER if arguments.ladder else []:
+    for name, overrides, system in LADDER[max(0, len(LADDER) - arguments.ladder) :]:
         if is_gpu or "training.precision=bf16" not in overrides:
             groups.append([replace(plan(f"ladder of {first}", name, overrides), system=system)])
     for budget in arguments.budgets:

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -107,11 +108,16 @@ def not_waiting() -> Iterator[None]:
     if DEVICE.type != "cuda":
         yield
         return
-    torch.cuda.set_sync_debug_mode("error")
+    set_sync_debug_mode("error")
     try:
         yield
     finally:
-        torch.cuda.set_sync_debug_mode("default")
+        set_sync_debug_mode("default")
+
+
+def set_sync_debug_mode(mode: str) -> None:
+    with warnings.catch_warnings(action="ignore"):  # torch calls it a prototype
+        torch.cuda.set_sync_debug_mode(mode)
 
 
 def everything(model: Transformer, optimizer: Muon) -> list[torch.Tensor]:
