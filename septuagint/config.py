@@ -61,6 +61,7 @@ ConfigPath = Annotated[Path, BeforeValidator(_relative_to_file)]
 # A path, or as text the address of a file on the web: `data.named_corpora` brings it home.
 TextFile = Annotated[Path | str, BeforeValidator(_path_or_address)]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}([-_][A-Za-z0-9]{2,8})*$")]
+MtdataName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]  # letters of any language: `ELRC-legislação-1-eng-por`
 
 
 class Section(BaseModel):
@@ -85,7 +86,7 @@ class CorpusConfig(Section):
     """Instead of two files: one file, source and target in two columns with a tab between them."""
     jsonl: TextFile | None = None
     """Instead of two files: one file, one JSON object a line."""
-    mtdata: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+    mtdata: MtdataName | None = None
     """Instead of files: what mtdata calls it, such as `Statmt-europarl-10-deu-eng` (needs the extra `corpora`)."""
     sacrebleu: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")] | None = None
     """Instead of files: a test set of sacreBLEU, such as `wmt14/full` (needs the extra `train`)."""
@@ -156,8 +157,10 @@ class DataConfig(Section):
     """Where relative paths of corpora begin; the folder of this file when not given."""
     strict: bool = False
     """Refuse text with damaged lines (not UTF-8, wrong columns, bad JSON) instead of dropping and counting them."""
-    train: Annotated[tuple[TrainCorpusConfig, ...], Field(min_length=1), BeforeValidator(_as_list)]
-    """Corpora to train on, any number."""
+    recipe: MtdataName | None = None
+    """Besides the corpora below, those of a recipe of mtdata, such as `vaswani_etal_2017_ende` (extra `corpora`)."""
+    train: Annotated[tuple[TrainCorpusConfig, ...], Field(validate_default=True), BeforeValidator(_as_list)] = ()
+    """Corpora to train on, any number; none where a recipe has some."""
     valid: Annotated[tuple[CorpusConfig, ...], BeforeValidator(_as_list)] = ()
     """Text to validate on. Never filtered: every line counts."""
     test: Annotated[tuple[CorpusConfig, ...], BeforeValidator(_as_list)] = ()
@@ -166,7 +169,16 @@ class DataConfig(Section):
     @field_validator("train", "valid", "test", mode="after")
     @classmethod
     def _name_corpora(cls, corpora: tuple[AnyCorpus, ...]) -> tuple[AnyCorpus, ...]:
-        return _with_names(corpora)
+        return with_names(corpora)
+
+    @field_validator("train", mode="after")
+    @classmethod
+    def _is_something_to_train_on(
+        cls, corpora: tuple[TrainCorpusConfig, ...], info: ValidationInfo
+    ) -> tuple[TrainCorpusConfig, ...]:
+        if not corpora and "recipe" in info.data and info.data["recipe"] is None:  # a wrong one is told by itself
+            raise ValueError("must list a corpus, [[data.train]], unless data.recipe names a recipe of mtdata")
+        return corpora
 
 
 class FilterConfig(Section):
@@ -373,7 +385,7 @@ class Config(Section):
     cost: CostConfig = CostConfig()
 
 
-def _with_names(corpora: tuple[AnyCorpus, ...]) -> tuple[AnyCorpus, ...]:
+def with_names(corpora: tuple[AnyCorpus, ...]) -> tuple[AnyCorpus, ...]:
     """Every corpus with a name of its own: the given one, the file's, or the file's with its folder before it."""
     given = [corpus.name for corpus in corpora if corpus.name]
     for name in given:
@@ -386,7 +398,7 @@ def _with_names(corpora: tuple[AnyCorpus, ...]) -> tuple[AnyCorpus, ...]:
         if corpus.name:
             named.append(corpus)
             continue
-        name = stem if stems.count(stem) == 1 else f"{_folder(corpus)}-{stem}"
+        name = stem if stems.count(stem) == 1 or not corpus.files else f"{_folder(corpus)}-{stem}"
         number = 1
         while (unique := name if number == 1 else f"{name}-{number}") in taken:
             number += 1

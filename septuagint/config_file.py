@@ -23,9 +23,7 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     try:
         return Config.model_validate(tree, context={"folder": path.parent, "root": _root(tree, path)})
     except ValidationError as error:
-        # A list whose only entry is wrong also counts as empty: that follows from the entry's own mistake.
-        errors = [details for details in error.errors() if details["type"] != "too_short" or not details["input"]]
-        problems = [_problem(dict(details), tree, sources) for details in errors]
+        problems = [_problem(dict(details), tree, sources) for details in error.errors()]
         raise ConfigError(f"{path}: " + _listed(problems)) from None
 
 
@@ -154,7 +152,7 @@ def _problem(error: dict[str, Any], tree: dict[str, Any], sources: set[str]) -> 
     where = f"--set {key}" if key in sources else key
     if error["type"] == "extra_forbidden":
         return f"{where}: unknown key{_suggestion(location)}"
-    if error["type"] in ("missing", "too_short"):
+    if error["type"] == "missing":
         return f"{where}: missing; it must be given"
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] in ("model_type", "model_attributes_type"):

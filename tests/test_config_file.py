@@ -61,11 +61,20 @@ def test_corpora_on_the_web_are_named_like_files(write):
         'tsv = "https://host/download/europarl%20v7.tsv.gz?x=1"',
         'tsv = "http://host/a.tgz#member=deep/news.de-en.en&sha256=00"',
         'mtdata = "Statmt-europarl-10-deu-eng"',
+        'mtdata = "Statmt-europarl-10-deu-eng"',
+        'mtdata = "ELRC-legislação-1-eng-por"',
         'sacrebleu = "wmt14/full"',
     ]
     config = load_config(write(head + "".join(f"[[data.train]]\n{form}\n" for form in forms)))
     names = [corpus.name for corpus in config.data.train]
-    assert names == ["europarl-v7", "news.de-en", "Statmt-europarl-10-deu-eng", "wmt14-full"]
+    assert names == [
+        "europarl-v7",
+        "news.de-en",
+        "Statmt-europarl-10-deu-eng",
+        "Statmt-europarl-10-deu-eng-2",
+        "ELRC-legisla-o-1-eng-por",
+        "wmt14-full",
+    ]
 
 
 def test_the_configuration_of_the_design_is_understood(write):
@@ -168,6 +177,19 @@ def test_an_unknown_key_is_answered_with_the_nearest_known_one(write, key, answe
 def test_a_corpus_is_one_of_five_forms(write, corpus, answer):
     head = SMALLEST.partition("[[data.train]]")[0]
     assert answer in mistakes(write(f"{head}[[data.train]]\n{corpus}\n"))
+
+
+def test_a_configuration_names_corpora_to_train_on_or_a_recipe(write):
+    head = SMALLEST.partition("[[data.train]]")[0]
+    rule = "data.train: must list a corpus, [[data.train]], unless data.recipe names a recipe of mtdata (got [])"
+    for empty in ("", "train = []\n"):
+        assert mistakes(write(head + empty)).endswith(f"run.toml: {rule}")
+        path = write(f'{head}{empty}recipe = "vaswani_etal_2017_ende"\n')
+        config = load_config(path)
+        assert (config.data.recipe, config.data.train) == ("vaswani_etal_2017_ende", ())
+        assert load_config(write(as_toml(describe(config, path)), "resolved.toml")) == config
+    assert rule in mistakes(write(head), ("vocabulary.size=1",))  # among other mistakes
+    assert "must list" not in mistakes(write(head), ("data.recipe=../x",))
 
 
 def test_corpora_with_the_same_file_name_are_told_apart_by_their_folders(write):

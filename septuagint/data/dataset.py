@@ -122,7 +122,7 @@ def open_dataset(data: DataConfig, report: ProgressReport) -> Dataset:
     manifest = read_manifest(folder)
     _check_agreement(data, manifest)
     weight_of = {corpus.name: corpus.weight for corpus in data.train}
-    weights = tuple(weight_of[corpus.name] for corpus in manifest.train)
+    weights = tuple(weight_of.get(corpus.name, 1.0) for corpus in manifest.train)  # the recipe's are not listed
     _check_amounts(folder, manifest, weights)
     _verify(folder, manifest, report)
     vocabulary = Vocabulary.load(folder / manifest.vocabulary.file.path)
@@ -154,7 +154,7 @@ def open_evaluation_sets(folder: Path, manifest: Manifest, corpora: Sequence[Cor
 
 
 def _check_agreement(data: DataConfig, manifest: Manifest) -> None:
-    """The folder must have been prepared from what the configuration lists."""
+    """The folder must have been prepared from what the configuration lists, and from its recipe."""
     languages = (data.source_language, data.target_language)
     prepared = (manifest.source_language, manifest.target_language)
     if languages != prepared:
@@ -162,15 +162,26 @@ def _check_agreement(data: DataConfig, manifest: Manifest) -> None:
             f"{data.folder}: prepared for {prepared[0]} to {prepared[1]}, but the configuration says "
             f"{languages[0]} to {languages[1]}; run `septuagint prepare`"
         )
+    if data.recipe != (recipe := manifest.settings.get("recipe")):
+        raise DataError(
+            f"{data.folder}: prepared with {_named_recipe(recipe)}, but the configuration has "
+            f"{_named_recipe(data.recipe)}; run `septuagint prepare`"
+        )
+    added = manifest.settings.get("recipe_corpora", {})
     listed: dict[str, tuple[CorpusConfig, ...]] = {"train": data.train, "valid": data.valid, "test": data.test}
     for split, corpora in manifest.splits.items():
         in_folder, in_config = {corpus.name for corpus in corpora}, {corpus.name for corpus in listed[split]}
-        if in_folder != in_config:
+        unlisted, unprepared = in_folder - in_config - set(added.get(split, ())), in_config - in_folder
+        if unlisted or unprepared:
             raise DataError(
                 f"{data.folder}: the folder and the configuration do not list the same corpora in data.{split}: "
-                f"{_difference('prepared but not listed', in_folder - in_config)}"
-                f"{_difference('listed but not prepared', in_config - in_folder)}run `septuagint prepare`"
+                f"{_difference('prepared but not listed', unlisted)}"
+                f"{_difference('listed but not prepared', unprepared)}run `septuagint prepare`"
             )
+
+
+def _named_recipe(name: str | None) -> str:
+    return "no data.recipe" if name is None else f"data.recipe = {name!r}"
 
 
 def _difference(kind: str, names: set[str]) -> str:

@@ -1,7 +1,10 @@
 """What mtdata knows, in a process of its own: a program that `named_corpora` runs, with a question and an answer file.
 
-look up   where a corpus lies: {"urls": […]}, or {"error": why not}
-read      downloaded files into two parallel ones
+look up   where a corpus lies: {"urls": […]}
+read      downloaded files into two parallel ones: {"num_pairs": …}
+recipe    names of corpora: {"train": […], "valid": […], "test": […], "monolingual": […]}
+
+The answer to any of them may be {"error": why not}.
 """
 
 import difflib
@@ -15,10 +18,44 @@ from septuagint.data.files import write_json, written_aside
 
 def main() -> None:
     question, answer = map(Path, sys.argv[1:])
-    write_json(answer, _answer(json.loads(question.read_bytes())))
+    asked = json.loads(question.read_bytes())
+    write_json(answer, _find_recipe(asked) if asked["verb"] == "recipe" else _find_corpus(asked))
 
 
-def _answer(question: dict[str, Any]) -> dict[str, Any]:
+def _find_recipe(question: dict[str, Any]) -> dict[str, Any]:
+    from mtdata.index import INDEX
+    from mtdata.iso.bcp47 import BCP47Tag, bcp47
+    from mtdata.recipe import RECIPES
+
+    name, languages = question["name"], question["languages"]
+    if name not in RECIPES:
+        hint = _hint(difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.3))
+        return {"error": f"mtdata has no recipe {name!r}{hint}; `mtdata list-recipe` shows what there is"}
+    recipe = RECIPES[name]
+    codes = [str(language) for language in recipe.langs]
+    if len(codes) != 2 or any(language.lang == "mul" for language in recipe.langs):
+        return {
+            "error": f"recipe {name} is {'-'.join(codes)}, and a recipe must be of two languages; "
+            "list those of its corpora that fit, each as mtdata = …"
+        }
+    try:
+        is_fit, _ = BCP47Tag.check_compat_swap(tuple(map(bcp47, languages)), recipe.langs)
+    except Exception:  # mtdata has one kind of error for everything
+        is_fit = False
+    if not is_fit:
+        return {
+            "error": f"recipe {name} is {' and '.join(codes)}, not {' and '.join(languages)}; "
+            "set data.source_language and data.target_language"
+        }
+    train, valid, test = recipe.train or [], recipe.dev or [], recipe.test or []
+    if unknown := [str(corpus) for corpus in train + valid + test if corpus not in INDEX.entries]:
+        return {"error": f"recipe {name} lists what mtdata does not know: {', '.join(unknown)}"}
+    monolingual = (recipe.mono_train or []) + (recipe.mono_dev or []) + (recipe.mono_test or [])
+    found = {"train": train, "valid": valid, "test": test, "monolingual": monolingual}
+    return {split: [str(corpus) for corpus in corpora] for split, corpora in found.items()}
+
+
+def _find_corpus(question: dict[str, Any]) -> dict[str, Any]:
     from mtdata import MTDataException
     from mtdata.entry import DatasetId
     from mtdata.index import INDEX
@@ -31,9 +68,8 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
     except Exception:  # mtdata has one kind of error for everything
         known = [str(did) for did in INDEX.entries if len(did.langs) == 2]
         near = difflib.get_close_matches(name, [did for did in known if did[:3].lower() == name[:3].lower()], n=3)
-        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         command = f"mtdata list -l {'-'.join(languages)}"
-        return {"error": f"mtdata does not know {name!r}{hint}; `{command}` shows what there is"}
+        return {"error": f"mtdata does not know {name!r}{_hint(near)}; `{command}` shows what there is"}
     if not is_fit:
         return {"error": f"{name} is not {' and '.join(languages)}; set data.source_language and data.target_language"}
     if entry.ext == "hfds":
@@ -47,6 +83,10 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
         return {"num_pairs": _write(entry, [Path(path) for path in question["files"]], question["outputs"], is_swapped)}
     except (MTDataException, AssertionError, ValueError, OSError) as error:
         return {"error": f"mtdata could not read {name}: {error}"}
+
+
+def _hint(near: list[str]) -> str:
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
 def _write(entry: Any, files: list[Path], outputs: list[str], is_swapped: bool) -> int:

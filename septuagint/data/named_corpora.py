@@ -5,6 +5,7 @@
     …#sha256=0123…                                   and what the file must be; `&` between several
     mtdata = "Statmt-europarl-10-deu-eng"            a corpus in mtdata's index of a quarter of a million
     sacrebleu = "wmt14/full"                         a test set of sacreBLEU
+    recipe = "vaswani_etal_2017_ende"                corpora that mtdata lists under one name
 
 Everything is fetched by `downloads` into its cache, and once there, nothing asks the network again.
 """
@@ -13,6 +14,7 @@ import contextlib
 import copy
 import difflib
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import lzma
@@ -29,9 +31,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from septuagint.config import AnyCorpus, CorpusConfig, DataConfig, split_address
+from septuagint.config import AnyCorpus, CorpusConfig, DataConfig, TrainCorpusConfig, split_address, with_names
 from septuagint.data.downloads import WebFile, cache_folder, fetch
-from septuagint.data.files import copy_file, hash_json, signature, write_json, written_aside
+from septuagint.data.files import copy_file, hash_file, hash_json, read_object, signature, write_json, written_aside
 from septuagint.errors import DataError, writing_to
 from septuagint.progress import ProgressReport
 
@@ -39,17 +41,33 @@ _NUM_LAST_LINES = 5
 
 
 def bring_home(data: DataConfig, report: ProgressReport) -> DataConfig:
-    """The same corpora, all of them files on this disk."""
+    """The same corpora and those of the recipe, all of them files on this disk."""
     home = _Home(cache_folder(), data.source_language, data.target_language, report)
+    if data.recipe is not None:
+        data = _with_recipe(data, home.recipe(data.recipe))
     splits = {split: getattr(data, split) for split in ("train", "valid", "test")}
     return data.model_copy(update={split: tuple(map(home.bring, corpora)) for split, corpora in splits.items()})
+
+
+def _with_recipe(data: DataConfig, recipe: dict[str, list[str]]) -> DataConfig:
+    """Behind the listed corpora those of the recipe, but for what is listed anywhere: its place and weight stand."""
+    listed = {corpus.mtdata for corpus in (*data.train, *data.valid, *data.test)}
+    splits: dict[str, tuple[CorpusConfig, ...]] = {}
+    for split, kind in {"train": TrainCorpusConfig, "valid": CorpusConfig, "test": CorpusConfig}.items():
+        added = [kind(mtdata=name) for name in recipe[split] if name not in listed]
+        splits[split] = with_names((*getattr(data, split), *added))
+    if not splits["train"]:
+        raise DataError(f"recipe = {data.recipe!r} has no training text to add; list some in [[data.train]]")
+    return data.model_copy(update=splits)
 
 
 class _Home:
     """The cache, and for whom it is filled."""
 
     def __init__(self, cache: Path, source_language: str, target_language: str, report: ProgressReport) -> None:
-        self._cache = cache
+        # Absolute paths: mtdata runs in another folder than we do.
+        self._cache = cache.absolute()
+        self._recipes = Path(os.environ.get("MTDATA_RECIPES") or self._cache / "mtdata" / "recipes").absolute()
         self._languages = source_language, target_language
         self._report = report
 
@@ -61,6 +79,32 @@ class _Home:
         else:
             files = {field: self._local(file, corpus) for field, file in corpus.files.items()}
         return corpus.model_copy(update={**files, "mtdata": None, "sacrebleu": None})
+
+    def recipe(self, name: str) -> dict[str, list[str]]:
+        """What mtdata lists under a name, by split. The answer is kept until mtdata could have another."""
+        _check_mtdata(f"recipe = {name!r}")
+        question = {
+            "verb": "recipe",
+            "name": name,
+            "languages": list(self._languages),
+            "version": importlib.metadata.version("mtdata"),
+            "recipes": [hash_file(path) for path in sorted(self._recipes.glob("mtdata.recipes*.yml"))],
+        }
+        path = self._cache / "mtdata" / "recipes" / f"{name}.{'-'.join(self._languages)}.json"
+        kept = read_object(path)
+        if kept.get("question") != question:
+            with writing_to(self._cache):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with (
+                    tempfile.TemporaryDirectory(dir=self._cache) as folder,
+                    self._report.stage("mtdata's recipes", None, ""),
+                ):
+                    kept = {"question": question, "answer": self._ask_mtdata(Path(folder), question)}
+                write_json(path, kept)
+        found: dict[str, list[str]] = kept["answer"]
+        if found["monolingual"]:
+            self._report.say(f"recipe {name}: monolingual text is not used: {', '.join(found['monolingual'])}")
+        return found
 
     def _local(self, file: Path | str, corpus: CorpusConfig) -> Path:
         if isinstance(file, Path):
@@ -125,8 +169,7 @@ class _Home:
 
     def _read_mtdata(self, name: str, folder: Path, source: Path, target: Path) -> None:
         """mtdata's own reading of its corpus, from files that we fetched. It runs in a process of its own."""
-        if importlib.util.find_spec("mtdata") is None:
-            raise DataError(f"mtdata = {name!r} needs mtdata: pip install 'septuagint[corpora]'")
+        _check_mtdata(f"mtdata = {name!r}")
         question = {"name": name, "languages": self._languages}
         with self._report.stage("mtdata's index", None, ""):
             entry = self._ask_mtdata(folder, {"verb": "look up", **question})
@@ -146,6 +189,7 @@ class _Home:
         environment = {
             **os.environ,
             "MTDATA": str(self._cache / "mtdata"),
+            "MTDATA_RECIPES": str(self._recipes),
             "PYTHONPATH": os.pathsep.join(filter(None, [package, inherited])),
         }
         done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -156,6 +200,11 @@ class _Home:
         if "error" in found:
             raise DataError(found["error"])
         return found
+
+
+def _check_mtdata(setting: str) -> None:
+    if importlib.util.find_spec("mtdata") is None:
+        raise DataError(f"{setting} needs mtdata: pip install 'septuagint[corpora]'")
 
 
 def _read_address(text: str, corpus: CorpusConfig) -> tuple[str, dict[str, str]]:

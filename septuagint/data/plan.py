@@ -131,6 +131,18 @@ def content_settings(config: Config) -> dict[str, Any]:
     }
 
 
+def recorded_settings(config: Config, listed: DataConfig) -> dict[str, Any]:
+    """The settings of the content, and what the recipe added to the listed corpora: training does not ask mtdata."""
+    settings = content_settings(config)
+    if listed.recipe is None:
+        return settings
+    added = {}
+    for split in ("train", "valid", "test"):
+        names = {corpus.name for corpus in getattr(listed, split)}
+        added[split] = [corpus.name for corpus in getattr(config.data, split) if corpus.name not in names]
+    return {**settings, "recipe": listed.recipe, "recipe_corpora": added}
+
+
 def content_versions(filters: FilterConfig) -> dict[str, str]:
     """The versions of everything that has a say in the content."""
     versions = {
@@ -203,7 +215,9 @@ def with_input_paths(manifest: Manifest, corpora: list[PlannedCorpus], data: Dat
     return manifest.model_copy(update=splits)
 
 
-def say_what_changed(old: Manifest, config: Config, corpora: list[PlannedCorpus], report: ProgressReport) -> None:
+def say_what_changed(
+    old: Manifest, config: Config, settings: dict[str, Any], corpora: list[PlannedCorpus], report: ProgressReport
+) -> None:
     before = {file.path: file.sha256 for split in old.splits.values() for corpus in split for file in corpus.inputs}
     now = {input_path(scan, config.data): scan.sha256 for corpus in corpora for scan in corpus.scans}
     for path, sha256 in now.items():
@@ -215,8 +229,9 @@ def say_what_changed(old: Manifest, config: Config, corpora: list[PlannedCorpus]
     for path in before:
         if path not in now:
             report.say(f"no longer used: {os.path.normpath(config.data.folder / path)}")
-    settings_now = _flat({**content_settings(config), "version": content_versions(config.filters)})
-    settings_before = _flat({**old.settings, "version": old.versions})
+    # The recipe's corpora were named above, by their files.
+    settings_now = _flat({**settings, "recipe_corpora": {}, "version": content_versions(config.filters)})
+    settings_before = _flat({**old.settings, "recipe_corpora": {}, "version": old.versions})
     for key in sorted(settings_now.keys() | settings_before.keys()):
         if settings_now.get(key) != settings_before.get(key):
             report.say(f"setting changed: {key} was {settings_before.get(key)}, is now {settings_now.get(key)}")

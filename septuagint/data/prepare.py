@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from septuagint.config import Config
 from septuagint.data.cleaning import check_some_are_left, clean_corpora, mark_duplicates, warn_of_damage
@@ -28,11 +29,11 @@ from septuagint.data.plan import (
     Bench,
     PlannedCorpus,
     check_inputs,
-    content_settings,
     content_versions,
     fingerprint_of,
     is_intact,
     look_at_inputs,
+    recorded_settings,
     say_what_changed,
     valid_manifest,
     with_input_paths,
@@ -59,7 +60,8 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
     `verify` reads every byte again instead of trusting files that have not been touched since they were hashed.
     """
     start = time.monotonic()
-    config = config.model_copy(update={"data": bring_home(config.data, report)})
+    listed = config.data
+    config = config.model_copy(update={"data": bring_home(listed, report)})
     folder = config.data.folder
     work = folder / "work"
     check_inputs(config.data)
@@ -74,7 +76,7 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
         with locked(work / "lock", refusal), Workers(num_workers) as workers:
             known = Known(work / "known.json", is_trusted=not verify)
             corpora = look_at_inputs(config.data, known, workers, report)
-            fingerprint = fingerprint_of(config, corpora)
+            fingerprint, settings = fingerprint_of(config, corpora), recorded_settings(config, listed)
             manifest = valid_manifest(folder)
             if (
                 manifest is None
@@ -85,16 +87,16 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
                 is_new = True
                 _remove_leftovers(folder)
                 if manifest is not None:
-                    say_what_changed(manifest, config, corpora, report)
+                    say_what_changed(manifest, config, settings, corpora, report)
                 bench = Bench(config=config, work=work, workers=workers, report=report)
                 with _forgetting_what_was_wrong(known):
-                    manifest = _make(bench, corpora, fingerprint)
+                    manifest = _make(bench, corpora, fingerprint, settings)
                 _put_in_place(work, folder / _shards_name(fingerprint))
                 write_manifest(folder, manifest)
                 _remove_what_is_not_used(folder, corpora, fingerprint)
             else:
                 is_new = False
-                renamed = with_input_paths(manifest, corpora, config.data)
+                renamed = with_input_paths(manifest, corpora, config.data).model_copy(update={"settings": settings})
                 if renamed != manifest:
                     write_manifest(folder, renamed)
                 manifest = renamed
@@ -141,7 +143,7 @@ def _put_in_place(work: Path, shards: Path) -> None:
     fsync_folder(shards.parent)
 
 
-def _make(bench: Bench, corpora: list[PlannedCorpus], fingerprint: str) -> Manifest:
+def _make(bench: Bench, corpora: list[PlannedCorpus], fingerprint: str, settings: dict[str, Any]) -> Manifest:
     cleaned = clean_corpora(bench, corpora)
     warn_of_damage(cleaned, bench.report)
     train = [corpus for corpus in cleaned if not corpus.plan.is_evaluation]
@@ -152,7 +154,7 @@ def _make(bench: Bench, corpora: list[PlannedCorpus], fingerprint: str) -> Manif
     encoded = encode_corpora(bench, cleaned)
     check_some_fit(encoded, cleaned, bench.config.filters.max_pieces)
     entries = join_corpora(bench, cleaned, encoded, vocabulary.id_type, _shards_name(fingerprint))
-    settings = bench.config.vocabulary
+    wanted = bench.config.vocabulary
     vocabulary_path = bench.work / "shards" / "vocabulary.model"
     copy_file(bench.vocabulary_path, vocabulary_path)
 
@@ -164,7 +166,7 @@ def _make(bench: Bench, corpora: list[PlannedCorpus], fingerprint: str) -> Manif
         source_language=bench.config.data.source_language,
         target_language=bench.config.data.target_language,
         normaliser=NORMALISER,
-        settings=content_settings(bench.config),
+        settings=settings,
         versions=content_versions(bench.config.filters),
         vocabulary=VocabularyEntry(
             file=OutputFile(
@@ -173,8 +175,8 @@ def _make(bench: Bench, corpora: list[PlannedCorpus], fingerprint: str) -> Manif
                 bytes=vocabulary_path.stat().st_size,
             ),
             size=vocabulary.size,
-            type=settings.type if settings.model is None else "given",
-            requested_size=settings.size if settings.model is None else vocabulary.size,
+            type=wanted.type if wanted.model is None else "given",
+            requested_size=wanted.size if wanted.model is None else vocabulary.size,
             message=message,
             id_type=vocabulary.id_type.str,
         ),

@@ -4,22 +4,29 @@ import functools
 import gzip
 import hashlib
 import http.server
+import importlib.metadata
 import io
+import json
+import sys
 import tarfile
 import threading
 import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sacrebleu.dataset import DATASETS
 
 from septuagint.config_file import load_config
+from septuagint.data import named_corpora
+from septuagint.data.dataset import Dataset, open_dataset
+from septuagint.data.downloads import cache_folder
 from septuagint.data.named_corpora import bring_home
 from septuagint.errors import ConfigError, DataError
 from septuagint.progress import ProgressReport
-from tests.data.conftest import Project, invented_text
+from tests.data.conftest import Notes, Project, invented_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES, TARGETS = invented_text(200)
@@ -193,6 +200,244 @@ def test_a_corpus_of_mtdata_in_both_directions(project: Project, mirror: Mirror)
     project.corpora.clear()
     project.add(mtdata="Statmt-europarl_wmt31-7-deu-eng")
     assert "did you mean Statmt-europarl_wmt13-7-deu-eng" in refusal(project)
+
+
+RECIPE = {"train": ["A-one-1-deu-eng", "A-two-1-deu-eng"], "valid": ["A-check-1-deu-eng"], "test": ["A-test-1-deu-eng"]}
+
+
+def keep_recipe(name: str, *, version: str | None = None, monolingual: tuple[str, ...] = (), **splits: Any) -> None:
+    """Puts into the cache what mtdata would answer, and the text of the corpora."""
+    question = {
+        "verb": "recipe",
+        "name": name,
+        "languages": ["en", "de"],
+        "version": version or importlib.metadata.version("mtdata"),
+        "recipes": [],
+    }
+    folder = cache_folder() / "mtdata"
+    (folder / "recipes").mkdir(parents=True, exist_ok=True)
+    answer = {**RECIPE, "monolingual": list(monolingual), **splits}
+    content = json.dumps({"question": question, "answer": answer})
+    (folder / "recipes" / f"{name}.en-de.json").write_text(content, encoding="utf-8")
+    for seed, corpus in enumerate((name for split in RECIPE.values() for name in split), start=20):
+        for language, lines in zip(("en", "de"), invented_text(50, seed), strict=True):
+            (folder / f"{corpus}.en-de.{language}").write_bytes(as_text(lines))
+
+
+def prepared_names(project: Project) -> dict[str, list[str]]:
+    return {split: [corpus.name for corpus in corpora] for split, corpora in project.manifest().splits.items()}
+
+
+def opened(project: Project) -> Dataset:
+    return open_dataset(load_config(project.write_config()).data, ProgressReport(is_quiet=True))
+
+
+def not_opened(project: Project) -> str:
+    with pytest.raises(DataError) as caught:
+        opened(project)
+    return str(caught.value)
+
+
+@pytest.fixture
+def recipe(project: Project, mirror: Mirror) -> Project:
+    """A project of a recipe that has been asked for, and no corpus of its own."""
+    keep_recipe("mine")
+    project.settings["data.recipe"] = "mine"
+    return project
+
+
+def test_a_recipe_alone_is_prepared_and_trained_on(recipe: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe.prepare()
+    assert prepared_names(recipe) == RECIPE
+    monkeypatch.setitem(sys.modules, "mtdata", None)  # whoever trains need not have it
+    dataset = opened(recipe)
+    assert dataset.weights == (1, 1)
+    assert dataset.train.sizes == (50, 50) and [text.name for text in dataset.test] == RECIPE["test"]
+    assert dataset.valid[0].target_lines == invented_text(50, 22)[1]
+
+
+def test_a_recipe_comes_behind_what_is_listed_and_repeats_nothing_of_it(recipe: Project) -> None:
+    recipe.add_text()
+    recipe.add(mtdata="A-two-1-deu-eng", name="second", weight=3)
+    recipe.add("valid", mtdata="A-test-1-deu-eng")  # the file decides what a corpus is for
+    recipe.prepare()
+    assert prepared_names(recipe) == {
+        "train": ["corpus", "second", "A-one-1-deu-eng"],
+        "valid": ["A-test-1-deu-eng", "A-check-1-deu-eng"],
+        "test": [],
+    }
+    assert opened(recipe).weights == (1, 3, 1)
+
+
+def test_a_corpus_of_a_recipe_does_not_take_the_name_of_another(recipe: Project) -> None:
+    recipe.add_text("A-one-1-deu-eng")
+    recipe.prepare()
+    assert prepared_names(recipe)["train"] == ["A-one-1-deu-eng", "A-one-1-deu-eng-2", "A-two-1-deu-eng"]
+    assert recipe.corpus().pairs == 200
+
+
+def test_a_corpus_of_a_recipe_can_be_given_a_weight_without_preparing_anew(recipe: Project) -> None:
+    recipe.prepare()
+    recipe.add(mtdata="A-two-1-deu-eng", weight=0.5)
+    assert opened(recipe).weights == (1, 0.5)
+
+
+def test_a_corpus_that_is_listed_no_more_is_not_taken_for_the_recipes(recipe: Project) -> None:
+    recipe.add_text()
+    recipe.prepare()
+    recipe.corpora.clear()
+    assert "data.train: prepared but not listed: corpus; run `septuagint prepare`" in not_opened(recipe)
+    recipe.add_text("other")
+    assert "prepared but not listed: corpus; listed but not prepared: other; run" in not_opened(recipe)
+
+
+def test_the_recipe_of_folder_and_configuration_must_be_the_same(recipe: Project) -> None:
+    recipe.prepare()
+    recipe.settings["data.recipe"] = "yours"
+    message = "prepared with data.recipe = 'mine', but the configuration has data.recipe = 'yours'; run"
+    assert message in not_opened(recipe)
+    del recipe.settings["data.recipe"]
+    recipe.add(mtdata="A-one-1-deu-eng")
+    assert "prepared with data.recipe = 'mine', but the configuration has no data.recipe; run" in not_opened(recipe)
+
+
+def test_the_same_corpora_without_the_recipe_are_not_prepared_anew(recipe: Project) -> None:
+    recipe.prepare()
+    fingerprint = recipe.manifest().fingerprint
+    del recipe.settings["data.recipe"]
+    for split, names in RECIPE.items():
+        for name in names:
+            recipe.add(split, mtdata=name)
+    assert not recipe.prepare().is_new
+    assert opened(recipe).weights == (1, 1)
+    assert recipe.manifest().settings.keys() == {"source_language", "target_language", "filters", "vocabulary"}
+    recipe.settings["data.recipe"] = "mine"
+    assert "prepared with no data.recipe, but" in not_opened(recipe)
+    assert not recipe.prepare().is_new
+    assert opened(recipe).manifest.fingerprint == fingerprint
+
+
+def test_what_a_recipe_changes_is_said(recipe: Project, notes: Notes) -> None:
+    recipe.prepare()
+    keep_recipe("yours", train=["A-one-1-deu-eng"], monolingual=("A-mono-1-deu", "A-mono-1-eng"))
+    recipe.settings["data.recipe"] = "yours"
+    recipe.prepare(report=notes)
+    assert notes.messages[0] == "recipe yours: monolingual text is not used: A-mono-1-deu, A-mono-1-eng"
+    assert "setting changed: recipe was mine, is now yours" in notes.messages
+    assert not [message for message in notes.messages if "recipe_corpora" in message]
+    assert sum("no longer used" in message and "A-two-1-deu-eng" in message for message in notes.messages) == 2
+
+
+def test_a_recipe_without_training_text_is_refused(recipe: Project) -> None:
+    keep_recipe("mine", train=[])
+    assert "recipe = 'mine' has no training text to add; list some in [[data.train]]" in refusal(recipe)
+
+
+def test_another_mtdata_is_asked_again(recipe: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = []
+
+    def ask(home: object, folder: Path, question: dict[str, Any]) -> dict[str, Any]:
+        questions.append(question)
+        return {**RECIPE, "train": ["A-two-1-deu-eng"], "monolingual": []}
+
+    monkeypatch.setattr(named_corpora._Home, "_ask_mtdata", ask)
+    assert brought(recipe)[0].name == "A-one-1-deu-eng.en-de.en"
+    assert not questions
+    keep_recipe("mine", version="0.0.1")
+    for _ in range(2):  # the second time it is known
+        assert brought(recipe)[0].name == "A-two-1-deu-eng.en-de.en"
+    assert [(question["verb"], question["name"]) for question in questions] == [("recipe", "mine")]
+
+
+def test_a_recipe_needs_mtdata(recipe: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mtdata", None)
+    assert refusal(recipe) == "recipe = 'mine' needs mtdata: pip install 'septuagint[corpora]'"
+
+
+@pytest.mark.slow  # mtdata's index again, and two questions for each of five corpora
+def test_a_recipe_of_mtdata_from_its_name_to_the_open_data_folder(project: Project, mirror: Mirror) -> None:
+    train = {
+        "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz": "commoncrawl.de-en",
+        "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz": "training/europarl-v7.de-en",
+        "http://data.statmt.org/wmt18/translation-task/training-parallel-nc-v13.tgz": (
+            "training-parallel-nc-v13/news-commentary-v13.de-en"
+        ),
+    }
+    for seed, (address, stem) in enumerate(train.items(), start=1):
+        sources, targets = invented_text(100 * seed, seed)
+        mirror.add(address, as_tar({f"{stem}.de": as_text(targets), f"{stem}.en": as_text(sources)}))
+    (check, check_targets), (test, test_targets) = invented_text(50, 10), invented_text(60, 11)
+    evaluation = {
+        "dev/newstest2013.en": as_text(check),
+        "dev/newstest2013.de": as_text(check_targets),
+        "dev/newstest2014-deen-src.de.sgm": sgm(test_targets),
+        "dev/newstest2014-deen-ref.en.sgm": sgm(test),
+    }
+    mirror.add("http://data.statmt.org/wmt20/translation-task/dev.tgz", as_tar(evaluation))
+    project.settings["data.recipe"] = "vaswani_etal_2017_ende"
+    project.add(mtdata="Statmt-europarl_wmt13-7-deu-eng", name="europarl", weight=2)
+    project.prepare()
+    dataset = opened(project)
+    assert dataset.weights == (2, 1, 1)
+    assert [(corpus.name, corpus.pairs) for corpus in dataset.manifest.train] == [
+        ("europarl", 200),
+        ("Statmt-commoncrawl_wmt13-1-deu-eng", 100),
+        ("Statmt-news_commentary_wmt18-13-deu-eng", 300),
+    ]
+    (valid,), (tested,) = dataset.valid, dataset.test
+    assert (valid.name, valid.source_lines) == ("Statmt-newstest-2013-eng-deu", check)
+    assert (tested.name, tested.source_lines) == ("Statmt-newstest_deen-2014-deu-eng", test)
+    assert tested.target_lines == test_targets
+    assert len(mirror.requests) == 4
+    assert not project.prepare().is_new
+    assert len(mirror.requests) == 4
+    project.settings["data.recipe"] = "test_02_with_mono"
+    assert "prepared with data.recipe = 'vaswani_etal_2017_ende'" in not_opened(project)
+
+
+def asked_recipe(project: Project, notes: Notes) -> dict[str, list[str]]:
+    data = load_config(project.write_config()).data
+    assert data.recipe is not None
+    return named_corpora._Home(cache_folder(), data.source_language, data.target_language, notes).recipe(data.recipe)
+
+
+OWN_RECIPE = """
+- id: own
+  langs: deu-eng
+  train: Statmt-europarl-10-deu-eng
+"""
+
+
+@pytest.mark.slow  # mtdata's index again
+def test_what_mtdata_says_of_its_recipes(
+    project: Project, mirror: Mirror, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(name: str) -> str:
+        project.settings["data.recipe"] = name
+        return refusal(project)
+
+    monkeypatch.chdir(project.root)
+    monkeypatch.setenv("SEPTUAGINT_CACHE", "a relative cache")
+    message = refused("vaswani_2017")
+    assert "no recipe 'vaswani_2017' (did you mean vaswani_etal_2017_ende?); `mtdata list-recipe` shows" in message
+    assert "tg01_2to1_test is mul-eng, and a recipe must be of two languages" in refused("tg01_2to1_test")
+    project.settings |= {"data.source_language": "de", "data.target_language": "en"}
+    project.settings["data.recipe"] = "test_02_with_mono"
+    assert asked_recipe(project, notes)["valid"] == ["Statmt-newstest_deen-2020-deu-eng"]
+    said = "recipe test_02_with_mono: monolingual text is not used: Statmt-news_crawl-2021-eng, "
+    assert notes.messages[-1].startswith(said)
+    project.settings["data.target_language"] = "fr"
+    assert "vaswani_etal_2017_ende is eng and deu, not de and fr; set data." in refused("vaswani_etal_2017_ende")
+    # Recipes of one's own, in a folder that mtdata's variable names.
+    own = project.write("recipes/mtdata.recipes.own.yml", OWN_RECIPE)
+    monkeypatch.setenv("MTDATA_RECIPES", "recipes")
+    project.settings |= {"data.target_language": "en", "data.recipe": "own"}
+    answer = {"train": ["Statmt-europarl-10-deu-eng"], "valid": [], "test": [], "monolingual": []}
+    assert asked_recipe(project, notes) == answer
+    own.write_text(OWN_RECIPE.replace("europarl-10", "europarl-9"), encoding="utf-8")
+    assert asked_recipe(project, notes)["train"] == ["Statmt-europarl-9-deu-eng"]
+    own.write_text(OWN_RECIPE.replace("europarl-10", "europarl-99"), encoding="utf-8")
+    assert "recipe own lists what mtdata does not know: Statmt-europarl-99-deu-eng" in refused("own")
 
 
 def test_the_reference_corpus_is_prepared_by_its_configuration(
