@@ -293,6 +293,7 @@ def work(row: Row, arguments: argparse.Namespace, pipe: Connection) -> None:
         gc.freeze()  # as the program does
         with torch.device("meta"):
             flops = Transformer(row.config.model, dataset.vocabulary.size).flops_per_token()
+        flops = [row.config.training.num_looks * number for number in flops]
         begun = {"precision": precision, "parameters": parameters, "start_seconds": start_seconds}
         budgets = row.config.training.model_dump(include={"microbatch_tokens", "tokens_per_step"})
         pipe.send({**begun, **budgets, "flops_per_token": flops, "model": row.config.model.model_dump()})

@@ -29,6 +29,17 @@ class PackedBatch:
             **{field.name: getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)}
         )
 
+    def twice(self) -> "PackedBatch":
+        """The same sentences, and behind them the same once more."""
+        source, target = self.source_offsets, self.target_offsets
+        return PackedBatch(
+            source_ids_S=self.source_ids_S.repeat(2),
+            source_offsets=torch.cat([source, source[1:] + len(self.source_ids_S)]),
+            target_ids_T=self.target_ids_T.repeat(2),
+            target_offsets=torch.cat([target, target[1:] + len(self.target_ids_T)]),
+            labels_T=self.labels_T.repeat(2),
+        )
+
     def pin_memory(self) -> "PackedBatch":
         """The same batch in memory that a GPU can copy from on its own."""
         return PackedBatch(**{field.name: getattr(self, field.name).pin_memory() for field in fields(self)})

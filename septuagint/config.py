@@ -319,6 +319,8 @@ class TrainingConfig(Section):
     """For `cosine`: the step at which the learning rate has fallen to a hundredth of its peak."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """Share of the probability that is spread over the whole vocabulary."""
+    consistency: NonNegativeFloat = 0.0
+    """How much two looks at the same text, with different dropout, shall agree (R-Drop): 5 for small corpora, say."""
     weight_decay: NonNegativeFloat = 0.0
     """How much matrices shrink per step, times the learning rate."""
     adam_betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.98)
@@ -364,6 +366,11 @@ class TrainingConfig(Section):
         """Packs of the whole world per update."""
         return self.tokens_per_step // self.microbatch_tokens
 
+    @property
+    def num_looks(self) -> int:
+        """How often a step looks at its text."""
+        return 2 if self.consistency else 1
+
 
 class CostConfig(Section):
     """What the machines cost."""
@@ -383,6 +390,14 @@ class Config(Section):
     model: ModelConfig = ModelConfig.model_validate({})
     training: TrainingConfig = TrainingConfig()
     cost: CostConfig = CostConfig()
+
+    @model_validator(mode="after")
+    def _has_something_to_disagree_about(self) -> Self:
+        if self.training.consistency and not self.model.dropout:
+            raise ValueError(
+                "training.consistency compares what dropout changes, and model.dropout = 0 changes nothing"
+            )
+        return self
 
 
 def with_names(corpora: tuple[AnyCorpus, ...]) -> tuple[AnyCorpus, ...]:

@@ -285,6 +285,12 @@ def test_the_printed_configuration_means_the_same_when_it_is_read_again(write):
     assert load_config(again) == config
 
 
+def test_without_dropout_two_looks_cannot_disagree(write):
+    with pytest.raises(ConfigError, match=r"training\.consistency compares what dropout changes"):
+        load_config(write(SMALLEST), ["training.consistency=5", "model.dropout=0"])
+    assert load_config(write(SMALLEST), ["training.consistency=5"]).training.num_looks == 2
+
+
 def test_a_configuration_cannot_be_changed(write):
     config = load_config(write(SMALLEST))
     with pytest.raises(ValueError, match="frozen"):

@@ -4,7 +4,8 @@ Products are cuBLAS's; all that stands between them is in `kernels`. The weights
 and their gradients come out of the products in 32 bits. Nothing here reads anything back to the host, so that a pass
 can be recorded and replayed. It needs Triton: `attention.has_kernels` says whether this can be imported.
 
-T target tokens, S source tokens, D width, F numbers in the middle of a feed-forward block, V vocabulary.
+T target tokens, S source tokens, D width, F numbers in the middle of a feed-forward block, V vocabulary;
+C copies of N target tokens.
 """
 
 import math
@@ -84,12 +85,18 @@ class FastPass:
         return normed_TD
 
     def loss(
-        self, hidden_TD: Tensor, labels_T: Tensor, *, label_smoothing: float, gradient_scale: Tensor | None
+        self,
+        hidden_TD: Tensor,
+        labels_T: Tensor,
+        *,
+        label_smoothing: float,
+        consistency: float = 0.0,
+        gradient_scale: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """(sum of the losses in nats, number of tokens that have a label): as `loss.token_loss`."""
         weight = self._model.embeddings.weight
         loss: Tensor = _Loss.apply(  # type: ignore[no-untyped-call]  # torch does not type it, here and below
-            hidden_TD, weight, self._halves.of(weight), labels_T, label_smoothing, gradient_scale
+            hidden_TD, weight, self._halves.of(weight), labels_T, label_smoothing, consistency, gradient_scale
         )
         return loss, (labels_T != IGNORE).sum()
 
@@ -217,40 +224,47 @@ class _Loss(torch.autograd.Function):
         half_VD: Tensor,
         labels_T: Tensor,
         label_smoothing: float,
+        consistency: float,
         gradient_scale: Tensor | None,
     ) -> Tensor:
         with_gradient = any(ctx.needs_input_grad[:2])
         total = torch.zeros((), dtype=torch.float32, device=hidden_TD.device)
-        hidden_gradient_TD = torch.empty_like(hidden_TD) if with_gradient else None
+        num_copies = 2 if consistency else 1
+        hidden_CND = hidden_TD.reshape(num_copies, -1, hidden_TD.shape[1])
+        labels_CN = labels_T.reshape(num_copies, -1)
+        hidden_gradient_CND = torch.empty_like(hidden_CND) if with_gradient else None
         weight_gradient_VD: Tensor | None = None
-        for tokens in _parts(len(hidden_TD), half_VD):
-            hidden = hidden_TD[tokens]
+        for tokens in _parts(labels_CN, half_VD):
+            hidden, labels = (whole[:, tokens].flatten(0, 1) for whole in (hidden_CND, labels_CN))
             logits = hidden @ half_VD.T
             losses = cross_entropy_in_place(
-                logits, labels_T[tokens], label_smoothing, gradient_scale, with_gradient=with_gradient
+                logits, labels, label_smoothing, consistency, gradient_scale, with_gradient=with_gradient
             )
             total += losses.sum()
-            if hidden_gradient_TD is None:
+            if hidden_gradient_CND is None:
                 continue
-            torch.mm(logits, half_VD, out=hidden_gradient_TD[tokens])
+            for copy, gradient in zip(logits.chunk(num_copies), hidden_gradient_CND[:, tokens], strict=True):
+                torch.mm(copy, half_VD, out=gradient)
             product = _product(logits.T, hidden, weight_VD.dtype)
             weight_gradient_VD = product if weight_gradient_VD is None else weight_gradient_VD.add_(product)
-        ctx.save_for_backward(hidden_gradient_TD, weight_gradient_VD)
+        if hidden_gradient_CND is not None:
+            ctx.save_for_backward(hidden_gradient_CND.flatten(0, 1), weight_gradient_VD)
         return total
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         hidden_gradient_TD, weight_gradient_VD = ctx.saved_tensors
         factor = gradient.to(hidden_gradient_TD.dtype)
-        return hidden_gradient_TD * factor, weight_gradient_VD * gradient, None, None, None, None
+        return hidden_gradient_TD * factor, weight_gradient_VD * gradient, None, None, None, None, None
 
 
-def _parts(num_tokens: int, half_VD: Tensor) -> list[slice]:
-    """Tokens whose logits exist at a time."""
+def _parts(labels_CN: Tensor, half_VD: Tensor) -> list[slice]:
+    """Tokens whose logits exist at a time, in all copies."""
+    num_copies, num_tokens = labels_CN.shape
     if half_VD.device.type != "cuda":
         return [slice(0, num_tokens)]
     room = torch.cuda.get_device_properties(half_VD.device).total_memory * _LOGITS_SHARE
-    size = max(1024, int(room / (len(half_VD) * half_VD.element_size())))
+    size = max(1024, int(room / (num_copies * len(half_VD) * half_VD.element_size())))
     return [slice(first, min(first + size, num_tokens)) for first in range(0, num_tokens, size)]
 
 

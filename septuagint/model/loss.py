@@ -1,6 +1,6 @@
 """The loss: label-smoothed cross-entropy over the vocabulary, as a sum and a count.
 
-T tokens, D numbers per token, V vocabulary.
+T tokens, D numbers per token, V vocabulary; C copies of N tokens.
 """
 
 from typing import Any
@@ -21,15 +21,19 @@ def token_loss(
     labels_T: Tensor,
     *,
     label_smoothing: float = 0.0,
+    consistency: float = 0.0,
     gradient_scale: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(sum of the losses in nats, number of tokens that have a label).
+
+    With `consistency` the second half of the tokens is the first once more, and for each token in both halves, so many
+    times the divergence of its two predictions is added: half of KL(p || q) + KL(q || p).
 
     Logits exist for a chunk of tokens at a time: the gradient is worked out beside the loss. It comes out multiplied by
     `gradient_scale`, before it is rounded to half precision; the loss itself does not.
     """
     loss: Tensor = _TokenLoss.apply(  # type: ignore[no-untyped-call]  # torch does not type it
-        hidden_TD, embeddings_VD, labels_T, label_smoothing, gradient_scale
+        hidden_TD, embeddings_VD, labels_T, label_smoothing, consistency, gradient_scale
     )
     return loss, (labels_T != IGNORE).sum()
 
@@ -42,17 +46,20 @@ class _TokenLoss(torch.autograd.Function):
         embeddings_VD: Tensor,
         labels_T: Tensor,
         label_smoothing: float,
+        consistency: float,
         gradient_scale: Tensor | None,
     ) -> Tensor:
-        num_tokens, num_pieces = len(hidden_TD), len(embeddings_VD)
+        num_copies, num_pieces = 2 if consistency else 1, len(embeddings_VD)
+        hidden_CND = hidden_TD.reshape(num_copies, -1, hidden_TD.shape[1])
+        labels_CN = labels_T.reshape(num_copies, -1)
         output_VD = embeddings_VD.to(hidden_TD.dtype)
         with_gradient = any(ctx.needs_input_grad[:2])
         total = hidden_TD.new_zeros((), dtype=torch.float32)
         hidden_gradients: list[Tensor] = []
         embeddings_gradient_VD: Tensor | None = None
-        chunk = max(1, _CHUNK_NUMBERS[hidden_TD.device.type] // num_pieces)
-        for first in range(0, num_tokens, chunk):
-            hidden, labels = hidden_TD[first : first + chunk], labels_T[first : first + chunk]
+        chunk = max(1, _CHUNK_NUMBERS[hidden_TD.device.type] // (num_copies * num_pieces))
+        for first in range(0, labels_CN.shape[1], chunk):
+            hidden, labels = (whole[:, first : first + chunk].flatten(0, 1) for whole in (hidden_CND, labels_CN))
             has_label = labels != IGNORE
             index = labels.clamp_min(0)[:, None]
             logits = (hidden @ output_VD.T).float()
@@ -60,6 +67,9 @@ class _TokenLoss(torch.autograd.Function):
             losses = log_sum - (1 - label_smoothing) * logits.gather(-1, index).squeeze(-1)
             if label_smoothing:
                 losses = losses - label_smoothing * logits.mean(-1)
+            if consistency:
+                divergences, divergence_gradient = _divergences(logits - log_sum[:, None])
+                losses = losses + consistency * divergences
             total = total + torch.where(has_label, losses, 0.0).sum()
             if not with_gradient:
                 continue
@@ -68,8 +78,10 @@ class _TokenLoss(torch.autograd.Function):
             if label_smoothing:
                 gradient = gradient.sub_(label_smoothing / num_pieces)
             gradient = gradient.scatter_add_(-1, index, gradient.new_full((), label_smoothing - 1).expand_as(index))
+            if consistency:
+                gradient = gradient.add_(divergence_gradient, alpha=consistency)
             gradient = gradient.mul_(scale[:, None]).to(hidden.dtype)
-            hidden_gradients.append(gradient @ output_VD)
+            hidden_gradients.append((gradient @ output_VD).reshape(num_copies, -1, hidden.shape[1]))
             if embeddings_gradient_VD is None:
                 embeddings_gradient_VD = (gradient.T @ hidden).to(embeddings_VD.dtype)
             elif hidden.dtype == embeddings_VD.dtype:
@@ -78,11 +90,11 @@ class _TokenLoss(torch.autograd.Function):
                 embeddings_gradient_VD += gradient.T @ hidden
         if with_gradient:
             assert embeddings_gradient_VD is not None
-            ctx.save_for_backward(torch.cat(hidden_gradients), embeddings_gradient_VD)
+            ctx.save_for_backward(torch.cat(hidden_gradients, dim=1).flatten(0, 1), embeddings_gradient_VD)
         return total
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
         hidden_gradient_TD, embeddings_gradient_VD = ctx.saved_tensors
         return (
             hidden_gradient_TD * gradient.to(hidden_gradient_TD.dtype),
@@ -90,4 +102,15 @@ class _TokenLoss(torch.autograd.Function):
             None,
             None,
             None,
+            None,
         )
+
+
+def _divergences(log_probabilities_TV: Tensor) -> tuple[Tensor, Tensor]:
+    """(half of what two copies of a token differ by for either of them, the gradient of the whole by their logits)."""
+    num_tokens = len(log_probabilities_TV) // 2
+    probabilities = log_probabilities_TV.exp()
+    apart = log_probabilities_TV - log_probabilities_TV.roll(num_tokens, 0)
+    divergence = (probabilities * apart).sum(-1)  # KL(p || q), then KL(q || p)
+    pull = probabilities * (apart - divergence[:, None]) + probabilities - probabilities.roll(num_tokens, 0)
+    return 0.25 * (divergence + divergence.roll(num_tokens)), 0.5 * pull

@@ -31,8 +31,8 @@ def open_timekeeper(stack: ExitStack, setting: Setting, training: Training) -> t
     source, target = training.model.flops_per_token()
     power = Power(
         peak_flops_per_second=None if None in peaks else sum(peaks),
-        flops_per_source_token=source,
-        flops_per_target_token=target,
+        flops_per_source_token=source * training.settings.num_looks,
+        flops_per_target_token=target * training.settings.num_looks,
     )
     clock_name = f"{world.hosts[world.rank]} {boot_id()}"
     if not world.is_leader or (interface := _outer_interface(world)) is None:

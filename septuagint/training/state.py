@@ -55,7 +55,10 @@ def build_training(config: Config, vocabulary_size: int, max_length: int, world:
     model = Transformer(config.model, vocabulary_size)
     model.grow_positions(max_length)
     model.to(device)
-    objective = synchronise(Objective(model, config.training.label_smoothing, precision), world)
+    settings = config.training
+    objective = synchronise(
+        Objective(model, precision, label_smoothing=settings.label_smoothing, consistency=settings.consistency), world
+    )
     average = None
     if config.training.ema_decay is not None:
         average = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}

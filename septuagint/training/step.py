@@ -32,36 +32,38 @@ Forward = Callable[[PackedBatch, Layout, Tensor | None], tuple[Tensor, Tensor]]
 class Objective(nn.Module):
     """(batch, layout, gradient scale) -> (loss sum, tokens): what is synchronised over ranks.
 
+    With `consistency`, batches are `twice` the text: dropout drops other numbers of the second copy.
     With `halves` by kernels of our own, for a tiled layout; else by torch's operations, perhaps compiled.
     """
 
     def __init__(
-        self, model: Transformer, label_smoothing: float, precision: Precision, halves: "HalfWeights | None" = None
+        self,
+        model: Transformer,
+        precision: Precision,
+        *,
+        label_smoothing: float = 0.0,
+        consistency: float = 0.0,
+        halves: "HalfWeights | None" = None,
     ) -> None:
         super().__init__()
         self.model = model
         self._label_smoothing = label_smoothing
+        self._consistency = consistency
         self._precision = precision
         self.halves = halves
 
     def forward(self, batch: PackedBatch, layout: Layout, gradient_scale: Tensor | None) -> tuple[Tensor, Tensor]:
-        smoothing = self._label_smoothing
+        options = {"label_smoothing": self._label_smoothing, "consistency": self._consistency}
         if self.halves is not None:
             from septuagint.model.fast import FastPass  # needs Triton
 
             fast_pass = FastPass(self.model, self.halves, layout)
             hidden_TD = fast_pass.hidden_states(batch)
-            return fast_pass.loss(hidden_TD, batch.labels_T, label_smoothing=smoothing, gradient_scale=gradient_scale)
+            return fast_pass.loss(hidden_TD, batch.labels_T, **options, gradient_scale=gradient_scale)
         weight, dtype = self.model.embeddings.weight, DTYPES[self._precision]
         with torch.autocast(weight.device.type, dtype=dtype, enabled=self._precision != "fp32"):
             hidden_TD = self.model(batch, layout)
-        return token_loss(
-            hidden_TD.to(dtype),
-            weight,
-            batch.labels_T,
-            label_smoothing=smoothing,
-            gradient_scale=gradient_scale,
-        )
+        return token_loss(hidden_TD.to(dtype), weight, batch.labels_T, **options, gradient_scale=gradient_scale)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -191,6 +193,8 @@ def run_pass(training: Training, batch: PackedBatch, scale: Tensor | None) -> tu
 
 
 def _forward(training: Training, batch: PackedBatch, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+    if training.settings.consistency:
+        batch = batch.twice()
     return training.forward(batch, make_layout(batch, training.backend, training.max_length), scale)
 
 

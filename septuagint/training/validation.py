@@ -160,7 +160,7 @@ def translate_share(
 def _loss(training: Training, batches: Sequence[Microbatch], advance: Callable[[int], None]) -> tuple[float, int]:
     """(nats, tokens), without dropout and label smoothing."""
     training.model.eval()
-    objective = Objective(training.model, 0.0, training.precision, training.halves)
+    objective = Objective(training.model, training.precision, halves=training.halves)
     device = next(training.model.parameters()).device
     loss_sum = torch.zeros((), dtype=torch.float64, device=device)
     num_tokens = torch.zeros((), dtype=torch.int64, device=device)

@@ -80,8 +80,10 @@ def test_half_precision_agrees_with_fp32_within_its_rounding(preset, precision, 
 
 @pytest.mark.parametrize("preset", ["base", "modern"])
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_a_recorded_step_does_the_very_same(preset, precision):
-    recorded, launched = (new_training(precision, preset, dropout=0.2, compile="auto") for _ in range(2))
+@pytest.mark.parametrize("consistency", [0.0, 5.0], ids=["one look", "two looks"])
+def test_a_recorded_step_does_the_very_same(preset, precision, consistency):
+    settings = {"dropout": 0.2, "compile": "auto", "consistency": consistency}
+    recorded, launched = (new_training(precision, preset, **settings) for _ in range(2))
     assert recorded.recorder is not None
     launched.recorder = None
     ours, theirs = steps(recorded, 5), steps(launched, 5)

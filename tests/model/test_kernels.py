@@ -1,5 +1,7 @@
 """Our kernels do what torch does in plain words, values and gradients; without a GPU, Triton's interpreter runs."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -202,9 +204,29 @@ def test_cross_entropy(num_pieces, smoothing):
     theirs = F.cross_entropy(plain, labels, ignore_index=IGNORE, label_smoothing=smoothing, reduction="none")
     (theirs.sum() * 0.5).backward()
     without = logits.clone()
-    assert_close(cross_entropy_in_place(without, labels, smoothing, None, with_gradient=False), theirs)
+    assert_close(cross_entropy_in_place(without, labels, smoothing, 0.0, None, with_gradient=False), theirs)
     assert torch.equal(without, logits)
-    assert_close(cross_entropy_in_place(logits, labels, smoothing, scale, with_gradient=True), theirs)
+    assert_close(cross_entropy_in_place(logits, labels, smoothing, 0.0, scale, with_gradient=True), theirs)
+    assert_close(logits, plain.grad)
+
+
+@pytest.mark.parametrize("num_pieces", [50, 5000])
+def test_cross_entropy_of_copies_that_shall_agree(num_pieces):
+    logits = numbers(8, num_pieces).detach() * 3
+    labels = torch.tensor([0, IGNORE, 49, num_pieces - 1], device=DEVICE).repeat(2)
+    scale = torch.tensor(0.5, device=DEVICE)
+    (plain,) = exact(logits)
+    theirs = (
+        F.cross_entropy(plain, labels, ignore_index=IGNORE, label_smoothing=0.1, reduction="none").view(2, 4).sum(0)
+    )
+    log_p, log_q = plain.log_softmax(-1).chunk(2)
+    apart = (log_p.exp() * (log_p - log_q) + log_q.exp() * (log_q - log_p)).sum(-1)
+    theirs = theirs + torch.where(labels[:4] == IGNORE, 0.0, 3.0 * 0.5 * apart)
+    (theirs.sum() * 0.5).backward()
+    without = logits.clone()
+    assert_close(cross_entropy_in_place(without, labels, 0.1, 3.0, None, with_gradient=False), theirs)
+    assert torch.equal(without, logits)
+    assert_close(cross_entropy_in_place(logits, labels, 0.1, 3.0, scale, with_gradient=True), theirs)
     assert_close(logits, plain.grad)
 
 
@@ -236,20 +258,25 @@ def test_embeddings(share):
     [{"preset": "base"}, {"preset": "modern"}, {"norm": "rms", "feedforward": "relu", "positions": "rotary"}],
     ids=["base", "modern", "mixed"],
 )
-def test_the_whole_pass_is_that_of_the_network(fields):
+@pytest.mark.parametrize("consistency", [0.0, 2.0])
+def test_the_whole_pass_is_that_of_the_network(fields, consistency):
     sizes = {"width": 64, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
     config = ModelConfig.model_validate({**SMALL, **sizes, **fields})
     torch.manual_seed(1)
     model = Transformer(config, VOCABULARY_SIZE).to(DEVICE).train()
     batch = pack(random_pairs([(5, 7), (1, 1), (12, 3), (66, 20)]), [2], [3]).to(DEVICE)
+    options = {"label_smoothing": 0.1, "consistency": consistency}
+    if consistency:  # copies that differ, as dropout would make them
+        other = pack(random_pairs([(5, 7), (1, 1), (12, 3), (66, 20)], seed=5), [2], [3]).to(DEVICE)
+        batch = dataclasses.replace(batch.twice(), source_ids_S=torch.cat([batch.source_ids_S, other.source_ids_S]))
     layout = make_layout(batch, "padded", 130)
 
     def plain_pass():
-        return token_loss(model(batch, layout), model.embeddings.weight, batch.labels_T, label_smoothing=0.1)
+        return token_loss(model(batch, layout), model.embeddings.weight, batch.labels_T, **options)
 
     def fast_pass():
         fast = FastPass(model, HalfWeights(model, DTYPE), make_layout(batch, "tiled", 130))
-        return fast.loss(fast.hidden_states(batch), batch.labels_T, label_smoothing=0.1, gradient_scale=None)
+        return fast.loss(fast.hidden_states(batch), batch.labels_T, **options, gradient_scale=None)
 
     def gradients_of(run):
         model.zero_grad()

@@ -37,6 +37,34 @@ def test_loss_and_gradients_are_those_of_cross_entropy_however_it_is_cut(monkeyp
     torch.testing.assert_close(ours, [hidden.grad, embeddings.grad], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("chunk_tokens", [1, 5, 1000])
+def test_copies_of_a_token_are_drawn_together_however_they_are_cut(monkeypatch, chunk_tokens):
+    monkeypatch.setitem(loss_module._CHUNK_NUMBERS, "cpu", 17 * 2 * chunk_tokens)
+    hidden, embeddings, labels = example(num_tokens=24)
+    labels = labels[:12].repeat(2)
+    loss, count = token_loss(hidden, embeddings, labels, label_smoothing=0.1, consistency=3.0)
+    loss.backward()
+    ours = [hidden.grad.clone(), embeddings.grad.clone()]
+    hidden.grad = embeddings.grad = None
+    logits = hidden @ embeddings.T
+    expected = F.cross_entropy(logits, labels, ignore_index=IGNORE, label_smoothing=0.1, reduction="sum")
+    p, q = logits.log_softmax(-1)[labels != IGNORE].chunk(2)
+    for said, other in ((p, q), (q, p)):
+        expected = expected + 1.5 * F.kl_div(other, said, log_target=True, reduction="sum")
+    expected.backward()
+    assert int(count) == (labels != IGNORE).sum()
+    torch.testing.assert_close(loss, expected.float())
+    torch.testing.assert_close(ours, [hidden.grad, embeddings.grad], rtol=1e-5, atol=1e-5)
+
+
+def test_copies_that_agree_cost_nothing_more():
+    hidden, embeddings, labels = example()
+    loss, _ = token_loss(hidden, embeddings, labels)
+    twice, count = token_loss(hidden.repeat(2, 1), embeddings, labels.repeat(2), consistency=3.0)
+    assert int(count) == 2 * (labels != IGNORE).sum()
+    torch.testing.assert_close(twice, 2 * loss)
+
+
 def test_only_the_gradient_is_scaled():
     hidden, embeddings, labels = example()
     plain, _ = token_loss(hidden, embeddings, labels)

@@ -25,6 +25,7 @@ ALTERS = {
     "training.learning_rate": ["training.learning_rate=0.02"],
     "training.warmup_steps": ["training.warmup_steps=3"],
     "training.label_smoothing": ["training.label_smoothing=0.3"],
+    "training.consistency": ["training.consistency=2"],
     "training.weight_decay": ["training.weight_decay=0.5"],
     "training.adam_betas": ["training.adam_betas=[0.5, 0.9]"],
     "training.max_gradient_norm": ["training.max_gradient_norm=0.1"],

@@ -81,6 +81,33 @@ def test_a_step_by_our_own_kernels_is_the_plain_step_and_so_is_the_one_without_t
         assert (ours.backend, ours.is_compiled, ours.halves) == ("padded", False, None)
 
 
+@pytest.mark.parametrize("with_kernels", [False, True])
+def test_two_looks_that_agree_are_as_good_as_one(with_kernels):
+    sizes = {**SMALL, "width": 64, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    batches = microbatches([random_pairs(LENGTHS[:3]), random_pairs(LENGTHS[2:4])])
+    one, two = new_training(sizes=sizes), new_training(sizes=sizes, consistency=5.0)
+    if with_kernels:
+        pytest.importorskip("triton", reason="needs triton")
+        use_kernels(two)
+    expected, found = (train_step(training, batches, 1) for training in (one, two))
+    assert found.num_tokens == 2 * expected.num_tokens
+    torch.testing.assert_close(found.loss_sum, 2 * expected.loss_sum, rtol=1e-5, atol=0)
+    torch.testing.assert_close(weights(two), weights(one), rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("with_kernels", [False, True])
+def test_dropout_drops_other_numbers_at_the_second_look(with_kernels):
+    sizes = {**SMALL, "width": 64, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    losses = []
+    for consistency in (1.0, 100.0):
+        training = new_training(dropout=0.3, sizes=sizes, consistency=consistency)
+        if with_kernels:
+            pytest.importorskip("triton", reason="needs triton")
+            use_kernels(training)
+        losses.append(float(train_step(training, microbatches([random_pairs(LENGTHS[:3])]), 1).loss_sum))
+    assert losses[1] > 1.5 * losses[0]  # the same looks: what they differ by counts more
+
+
 def test_dropout_by_our_own_kernels_is_decided_by_the_same_things():
     pytest.importorskip("triton", reason="needs triton")
     batches = [microbatches([random_pairs(LENGTHS[:2])], index) for index in (0, 1)]
