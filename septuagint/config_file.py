@@ -178,7 +178,7 @@ def _without_list_of_one(location: tuple[Any, ...], tree: dict[str, Any]) -> tup
         if isinstance(place, dict):
             place = place.get(part)
         elif isinstance(place, list) and isinstance(part, int):
-            place = place[part]
+            place = place[part] if part < len(place) else None  # what is missing has a place as well
     return tuple(kept)
 
 

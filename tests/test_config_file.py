@@ -285,6 +285,11 @@ def test_the_printed_configuration_means_the_same_when_it_is_read_again(write):
     assert load_config(again) == config
 
 
+def test_a_number_that_is_missing_from_a_list_is_named(write):
+    with pytest.raises(ConfigError, match=r"training\.adam_betas\.1: missing; it must be given"):
+        load_config(write(SMALLEST), ["training.adam_betas=[0.9]"])
+
+
 def test_without_dropout_two_looks_cannot_disagree(write):
     with pytest.raises(ConfigError, match=r"training\.consistency compares what dropout changes"):
         load_config(write(SMALLEST), ["training.consistency=5", "model.dropout=0"])
