@@ -24,6 +24,7 @@ calls; a last call without it compares.
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -46,7 +47,7 @@ from septuagint.report.reading.happenings import Validation
 from septuagint.report.reading.record import Record, read_record
 from septuagint.telemetry.events import read_events, record_path
 
-Curve = dict[int, float]  # loss by step
+Curve = dict[float, float]  # loss by step, or what else a line is drawn through
 
 PROGRAM = [sys.executable, "-m", "septuagint.cli"]
 PATHS = {
@@ -213,7 +214,8 @@ def compare_losses(runs: list[Run], records: dict[str, Record], arguments: argpa
     if len(ends) > 1:
         sys.exit(f"not all runs were validated at the same last step, but at {sorted(ends)}")
     if arguments.svg is not None:
-        arguments.svg.write_text(draw(training), encoding="utf-8")
+        x, y = Axis(label="step", is_whole=True), Axis(label="training loss, nats per target token")
+        arguments.svg.write_text(draw("Training loss", training, x, y), encoding="utf-8")
     return {
         "seeds": arguments.seeds,
         "training": compare_curves(training),
@@ -290,19 +292,18 @@ def verdict(result: dict[str, Any]) -> str:
     return f"{told}{is_or_not}: the limit is twice the standard error, {2 * result['standard_error']:.4f}"
 
 
-def draw(curves: dict[str, list[Curve]]) -> str:
-    """A line for each run, coloured by path; the second path is dashed."""
+def draw(title: str, curves: dict[str, list[Curve]], x: Axis, y: Axis, *, legend_top: int = 46) -> str:
+    """A line for each run, coloured by path; the second path is dashed. Two paths at most."""
     series = [
         Series(name=path, x=np.array([*curve], float), y=np.array([*curve.values()]), color=color, is_dashed=color == 2)
         for color, (path, found) in enumerate(curves.items(), start=1)
         for curve in found
     ]
-    y = Axis(label="training loss, nats per target token")
-    markup = line_chart("Training loss", series, Axis(label="step", is_whole=True), y).markup
+    markup = line_chart(title, series, x, y).markup
     # The legend of a report is HTML beside its picture.
     keys = "".join(
-        f'<text x="{WIDTH - 40}" y="{46 + 16 * row}" text-anchor="end" style="fill: {color}">{text_of(path)}</text>'
-        for row, (path, color) in enumerate(zip(curves, _COLORS, strict=True))
+        f'<text x="{WIDTH - 40}" y="{place}" text-anchor="end" style="fill: {color}">{text_of(path)}</text>'
+        for place, path, color in zip(itertools.count(legend_top, 16), curves, _COLORS, strict=False)
     )
     svg = markup[markup.index("<svg") : markup.index("</svg>")]
     return svg.replace("</desc>", f"</desc><style>{_STYLE}</style>") + keys + "</svg>\n"

@@ -1,12 +1,17 @@
 """How good a recipe is: trained with several seeds, and its best weights scored on the test sets of its data folder.
 
-    python benchmarks/results.py CONFIG [--seeds 1 2 3] [--set KEY=VALUE ...] [--beams 4] [--folder DIR]
-                                 [--markdown] [--json FILE] [--translations DIR]
+    python benchmarks/results.py train CONFIG [--seeds 1 2 3] [--set KEY=VALUE ...] [--beams 4] [--folder DIR]
+                                       [--translations DIR] [--json FILE]
+    python benchmarks/results.py show FILE ... [--markdown] [--svg FILE]
 
 CONFIG is the configuration of a prepared data folder with test sets. Which weights are best is decided on validation
 alone, by the program itself; the test sets are translated once, at the end, by the search that validation uses, and
-scored by sacreBLEU on the text as it came. Minutes are those of the record: everything from the first attempt's
-beginning to the end of its last validation. Runs that have finished in `--folder` are not trained again.
+scored by sacreBLEU on the text as it came; "BLEU lc" is the same without regard to case, for figures of others that
+were made so. Minutes are those of the record: everything from the first attempt's beginning to the end of its last
+validation. Runs that have finished in `--folder` are not trained again.
+
+`show` puts what several calls of `train` wrote together: seeds of the same settings into one table, different settings
+one below the other; `--svg` draws the validation BLEU of up to two settings over minutes.
 """
 
 import argparse
@@ -18,45 +23,78 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-from curves import Run, how_it_ran, is_finished, times_at, train
+from curves import Run, draw, how_it_ran, is_finished, print_table, times_at, train
+from sacrebleu.metrics.bleu import BLEU
 
-from septuagint.config_file import load_config
 from septuagint.data.dataset import EvaluationSet, open_evaluation_sets
+from septuagint.data.sentences import Sentences
 from septuagint.errors import UserError
 from septuagint.inference.beam import translate_ids
-from septuagint.inference.scoring import Score, score
+from septuagint.inference.scoring import bleu_tokenizer, score
 from septuagint.inference.trained import Trained, open_trained
+from septuagint.model.transformer import Transformer
+from septuagint.report.drawing.axes import Axis
 from septuagint.report.reading.record import read_record
 from septuagint.training.precision import DTYPES, choose_device, choose_precision
+
+METRICS = {"bleu": "BLEU", "chrf": "chrF", "bleu_lowercase": "BLEU lc"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
-    parser.add_argument("--beams", type=int, default=4, help="hypotheses that the search follows side by side")
-    parser.add_argument("--folder", type=Path, help="keeps the run folders; a temporary one by default")
-    parser.add_argument("--translations", type=Path, metavar="DIR", help="keeps what was translated")
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    training = verbs.add_parser("train", help="train a recipe, and score it")
+    training.add_argument("config", type=Path)
+    training.add_argument("--seeds", type=int, nargs="+", default=[1])
+    training.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
+    training.add_argument("--beams", type=int, default=4, help="hypotheses that the search follows side by side")
+    training.add_argument("--folder", type=Path, help="keeps the run folders; a temporary one by default")
+    training.add_argument("--translations", type=Path, metavar="DIR", help="keeps what was translated")
+    training.add_argument("--json", type=Path, metavar="FILE", help="what `show` reads; written after every seed")
+    showing = verbs.add_parser("show", help="put results together")
+    showing.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    showing.add_argument("--svg", type=Path, metavar="FILE", help="draw validation BLEU over minutes")
+    for verb in (training, showing):
+        verb.add_argument("--markdown", action="store_true", help="print Markdown tables")
     arguments = parser.parse_args()
+    try:
+        results = [train_and_score(arguments)] if arguments.verb == "train" else read_results(arguments.files)
+    except UserError as error:
+        sys.exit(str(error))
+    for result in results:
+        show(result, is_markdown=arguments.markdown)
+    if arguments.verb == "show" and arguments.svg is not None:
+        arguments.svg.write_text(draw_bleu(results), encoding="utf-8")
+
+
+def train_and_score(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Everything that a recipe came to, all seeds."""
+    result = {"config": str(arguments.config), "settings": arguments.overrides, "beams": arguments.beams, "runs": []}
     with tempfile.TemporaryDirectory() as temporary:
-        try:
-            folder = (arguments.folder or Path(temporary)).absolute()
-            runs = [measure(seed, folder, arguments) for seed in arguments.seeds]
-        except UserError as error:
-            sys.exit(str(error))
-    show(runs, is_markdown=arguments.markdown)
-    if arguments.json is not None:
-        told = {"config": str(arguments.config), "settings": arguments.overrides, "beams": arguments.beams}
-        arguments.json.write_text(json.dumps({**told, "runs": runs}, indent=1) + "\n", encoding="utf-8")
+        folder = (arguments.folder or Path(temporary)).absolute()
+        for seed in arguments.seeds:
+            result["runs"].append(measure(seed, folder, arguments))
+            if arguments.json is not None:
+                arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return result
 
 
-def measure(seed: int, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """A training with one seed, and what came of it."""
-    name, overrides = f"seed-{seed}", [*arguments.overrides, f"training.seed={seed}"]
+def read_results(files: list[Path]) -> list[dict[str, Any]]:
+    """What was written, with the seeds of the same recipe and settings together."""
+    results: dict[str, dict[str, Any]] = {}
+    for file in files:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        key = json.dumps([found["config"], found["settings"], found["beams"]])
+        if key in results:
+            results[key]["runs"] += found["runs"]
+        else:
+            results[key] = found
+    return list(results.values())
+
+
+def measure(seed: int, folder: Path, arguments: argparse.Namespace, *, name: str = "") -> dict[str, Any]:
+    """A training with one seed, in folder/name, and what came of it."""
+    name, overrides = name or f"seed-{seed}", [*arguments.overrides, f"training.seed={seed}"]
     run = Run(path=name, name=name, folder=folder / name, overrides=overrides, environment={})
     if not is_finished(run, arguments.config):
         train(run, arguments.config)
@@ -65,15 +103,17 @@ def measure(seed: int, folder: Path, arguments: argparse.Namespace) -> dict[str,
     sets = open_evaluation_sets(trained.data_folder, trained.data, trained.data.test)
     if not sets:
         raise UserError(f"{arguments.config}: has no test sets; add [[data.test]], and prepare again")
-    precision = load_config(arguments.config, overrides).training.precision
     network = trained.network().to(choose_device())
-    scores = {text.name: score_set(text, network, trained, precision, seed, arguments) for text in sets}
+    scores = {text.name: score_set(text, network, trained, seed, arguments) for text in sets}
+    best = max(look.bleu or 0.0 for look in (*record.validations, *record.averages))
     return {
         "seed": seed,
         "ran": how_it_ran(record),
         "num_pairs": sum(corpus.pairs for corpus in trained.data.train),
         "num_parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "preset": trained.config["model"]["preset"],
         "weights": trained.name,
+        "validation_bleu": best,
         "minutes": times_at(record, record.validations[-1], "in all")["minutes in all"],
         "validations": [
             {
@@ -81,39 +121,54 @@ def measure(seed: int, folder: Path, arguments: argparse.Namespace) -> dict[str,
                 "step": look.step,
                 "loss": look.valid_loss,
                 "bleu": look.bleu,
+                "sets": look.sets,
             }
             for look in record.validations
         ],
-        "scores": {name: asdict(found) for name, found in scores.items()},
+        "scores": scores,
     }
 
 
 def score_set(
-    text: EvaluationSet, network: Any, trained: Trained, precision: Any, seed: int, arguments: argparse.Namespace
-) -> Score:
-    device = next(network.parameters()).device
-    dtype = DTYPES[choose_precision(precision, device)] if device.type == "cuda" else torch.float32
-    found = translate_ids(network, list(text.source), beam_size=arguments.beams, dtype=dtype)
-    lines = [trained.vocabulary.decode(hypotheses[0].ids) for hypotheses in found]
+    text: EvaluationSet, network: Transformer, trained: Trained, seed: int, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    lines = translate(network, trained, text.source, arguments.beams)
     if arguments.translations is not None:
         arguments.translations.mkdir(parents=True, exist_ok=True)
         content = "".join(f"{line}\n" for line in lines)
         (arguments.translations / f"{text.name}.{seed}.txt").write_text(content, encoding="utf-8")
-    return score(lines, text.target_lines, trained.config["data"]["target_language"])
+    language = trained.config["data"]["target_language"]
+    without_case = BLEU(lowercase=True, tokenize=bleu_tokenizer(language))
+    return {
+        **asdict(score(lines, text.target_lines, language)),
+        "bleu_lowercase": without_case.corpus_score(lines, [text.target_lines]).score,
+        "bleu_lowercase_signature": str(without_case.get_signature()),
+    }
 
 
-def show(runs: list[dict[str, Any]], *, is_markdown: bool) -> None:
+def translate(network: Transformer, trained: Trained, sources: Sentences, num_beams: int) -> list[str]:
+    """By the search that validation uses, in the precision of the training."""
+    device = next(network.parameters()).device
+    precision = choose_precision(trained.config["training"]["precision"], device)
+    found = translate_ids(network, list(sources), beam_size=num_beams, dtype=DTYPES[precision])
+    return [trained.vocabulary.decode(hypotheses[0].ids) for hypotheses in found]
+
+
+def show(result: dict[str, Any], *, is_markdown: bool) -> None:
     """A row for each test set: the mean of the seeds, and the lowest and the highest of them."""
+    runs = result["runs"]
     first = runs[0]
-    print(f"{first['ran']}, {first['num_parameters'] / 1e6:.1f} M parameters, {first['num_pairs']:,} pairs")
+    print(f"{result['config']} {' '.join(result['settings'])}".rstrip())
+    print(f"{first['preset']}, {first['num_parameters'] / 1e6:.1f} M parameters, {first['num_pairs']:,} pairs")
+    print(f"{first['ran']}; beam {result['beams']}")
     for run in runs:
-        best = max(look["bleu"] or 0.0 for look in run["validations"])
-        print(f"seed {run['seed']}: {run['minutes']:.2f} minutes, best {run['weights']}, validation BLEU {best:.2f}")
-    rows = [["test set", "lines", "BLEU", "seeds", "chrF", "seeds"]]
+        told = f"best {run['weights']}, validation BLEU {run['validation_bleu']:.2f}"
+        print(f"seed {run['seed']}: {run['minutes']:.2f} minutes, {told}")
+    rows = [["test set", "lines", *(cell for name in METRICS.values() for cell in (name, "seeds"))]]
     for name, found in first["scores"].items():
         of_seeds = [run["scores"][name] for run in runs]
         cells = [name, f"{found['num_lines']:,}"]
-        for metric in ("bleu", "chrf"):
+        for metric in METRICS:
             values = [scores[metric] for scores in of_seeds]
             cells += [f"{statistics.fmean(values):.2f}", f"{min(values):.2f} to {max(values):.2f}"]
         rows.append(cells)
@@ -122,11 +177,22 @@ def show(runs: list[dict[str, Any]], *, is_markdown: bool) -> None:
         rules = ["---", *["---:"] * (len(rows[0]) - 1)]
         print(*(f"| {' | '.join(row)} |" for row in [rows[0], rules, *rows[1:]]), sep="\n")
     else:
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for label, *cells in rows:
-            print("  ".join([label.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip())
+        print_table(rows)
     any_set = next(iter(first["scores"].values()))
-    print(f"\nBLEU {any_set['bleu_signature']}\nchrF {any_set['chrf_signature']}")
+    print(*("", *(f"{name} {any_set[f'{metric}_signature']}" for metric, name in METRICS.items()), ""), sep="\n")
+
+
+def draw_bleu(results: list[dict[str, Any]]) -> str:
+    """A line for each run, coloured by recipe."""
+    curves = {
+        " ".join([result["runs"][0]["preset"], *result["settings"]]): [
+            {look["minutes"]: look["bleu"] for look in run["validations"]} for run in result["runs"]
+        ]
+        for result in results
+    }
+    if len(curves) > 2:
+        sys.exit(f"--svg draws up to two recipes, not {len(curves)}")
+    return draw("BLEU over minutes", curves, Axis(label="minutes"), Axis(label="validation BLEU"), legend_top=150)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,187 @@
+"""The strongest model that a text allows: trained on what two weaker ones say of it, besides the text itself.
+
+    python benchmarks/strongest.py CONFIG --folder DIR [--teacher KEY=VALUE ...] [--student KEY=VALUE ...]
+                                   [--beams 4] [--json FILE]
+
+CONFIG is the configuration of a prepared data folder with test sets. Nothing but that folder is read, so it can be
+brought to the machine that trains. In DIR, one after the other, and only what is not there yet:
+
+    text/      the text of the data folder, a file for each corpus and language
+    forward/   a teacher, trained as CONFIG says
+    backward/  a teacher for the other direction
+    said/      training sources as the first teacher translates them, training targets as the second one does
+    student/   trained on the text, and on both translations of it beside it (data diversification)
+
+`--teacher` and `--student` change settings of CONFIG for these. Teachers and student are scored on the test sets as
+`results.py` does. Then `septuagint export DIR/student` makes an artifact of it.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from curves import PROGRAM
+from results import measure, show, translate
+
+from septuagint.config import Config
+from septuagint.config_file import load_config
+from septuagint.data.dataset import Dataset, open_dataset
+from septuagint.data.files import written_aside
+from septuagint.data.sentences import Sentences
+from septuagint.errors import UserError
+from septuagint.inference.trained import Trained, open_trained
+from septuagint.model.transformer import Transformer
+from septuagint.progress import ProgressReport
+from septuagint.training.precision import choose_device
+
+SPLITS = ("train", "valid", "test")
+_LINES_AT_A_TIME = 50_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--teacher", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--student", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--beams", type=int, default=4, help="hypotheses that searches follow side by side")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    try:
+        results = build(arguments)
+    except UserError as error:
+        sys.exit(str(error))
+    for result in results:
+        show(result, is_markdown=False)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def build(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """What teachers and student came to."""
+    folder = arguments.folder.absolute()
+    config = load_config(arguments.config)
+    dataset = open_dataset(config.data, ProgressReport(is_quiet=True))
+    texts = write_text(dataset, folder / "text")
+    backward = write_config(folder / "backward.toml", config, dataset, swapped(texts), is_swapped=True)
+    results = [
+        train("forward", arguments.config, arguments.teacher, arguments),
+        train("backward", backward, arguments.teacher, arguments),
+    ]
+    said = {"train": [*texts["train"], *translations(folder, dataset, texts["train"], arguments.beams)]}
+    student = write_config(folder / "student.toml", config, dataset, texts | said, is_swapped=False)
+    return [*results, train("student", student, arguments.student, arguments)]
+
+
+def write_text(dataset: Dataset, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The text of a data folder as files; corpora as a configuration lists them, by split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    decode = dataset.vocabulary.decode
+    texts: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
+    shards = zip(dataset.manifest.train, dataset.weights, dataset.train.sources, dataset.train.targets, strict=True)
+    for corpus, weight, *sides in shards:
+        entry: dict[str, Any] = {"name": corpus.name, "weight": weight}
+        for side, sentences in zip(("source", "target"), sides, strict=True):
+            entry[side] = str(folder / f"train.{corpus.name}.{side}")
+            write_lines(Path(entry[side]), map(decode, sentences))
+        texts["train"].append(entry)
+    for split, sets in (("valid", dataset.valid), ("test", dataset.test)):
+        for text in sets:
+            entry = {"name": text.name}
+            for side, lines in (("source", text.source_lines), ("target", text.target_lines)):
+                entry[side] = str(folder / f"{split}.{text.name}.{side}")
+                write_lines(Path(entry[side]), lines)
+            texts[split].append(entry)
+    return texts
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """A file of lines, once: they are not asked for where it is there."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with written_aside(path) as file:
+            file.writelines(f"{line}\n".encode() for line in lines)
+
+
+def swapped(texts: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        split: [entry | {"source": entry["target"], "target": entry["source"]} for entry in entries]
+        for split, entries in texts.items()
+    }
+
+
+def write_config(
+    path: Path, config: Config, dataset: Dataset, texts: dict[str, list[dict[str, Any]]], *, is_swapped: bool
+) -> Path:
+    """CONFIG with other text and the same vocabulary, prepared."""
+    languages = [config.data.source_language, config.data.target_language]
+    source_language, target_language = reversed(languages) if is_swapped else languages
+    data = {
+        "folder": str(path.with_suffix("")) + "-data",
+        "source_language": source_language,
+        "target_language": target_language,
+    }
+    sections = {
+        "data": data,
+        "filters": config.filters.model_dump(exclude_none=True),
+        "vocabulary": {"model": str(dataset.folder.absolute() / dataset.manifest.vocabulary.file.path)},
+        "model": config.model.model_dump(exclude_none=True),
+        "training": config.training.model_dump(mode="json", exclude_none=True),
+    }
+    lines = []
+    for name, section in sections.items():
+        lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in section.items())]
+    for split in SPLITS:
+        for entry in texts[split]:
+            lines += ["", f"[[data.{split}]]", *(f"{key} = {json.dumps(value)}" for key, value in entry.items())]
+    write_lines(path, lines)
+    run_program("prepare", str(path))
+    return path
+
+
+def train(name: str, config: Path, overrides: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
+    """A training in DIR/name, and its scores."""
+    print(f"{name}: begins", file=sys.stderr)
+    options = argparse.Namespace(config=config, overrides=overrides, beams=arguments.beams, translations=None)
+    seed = load_config(config, overrides).training.seed
+    run = measure(seed, arguments.folder.absolute(), options, name=name)
+    return {"config": str(config), "settings": overrides, "beams": arguments.beams, "runs": [run]}
+
+
+def translations(folder: Path, dataset: Dataset, texts: list[dict[str, Any]], num_beams: int) -> list[dict[str, Any]]:
+    """What the teachers say: training corpora with one side of the text, and a translation of it on the other."""
+    entries = []
+    for teacher, given, written, shards in (
+        ("forward", "source", "target", dataset.train.sources),
+        ("backward", "target", "source", dataset.train.targets),
+    ):
+        trained = open_trained(folder / teacher)
+        network = trained.network().to(choose_device())
+        for entry, sentences in zip(texts, shards, strict=True):
+            name = f"{teacher}-{entry['name']}"
+            path = folder / "said" / f"{name}.{written}"
+            print(f"{path.name}: {len(sentences):,} lines", file=sys.stderr)
+            write_lines(path, say(network, trained, sentences, num_beams))
+            entries.append({"name": name, "weight": entry["weight"], given: entry[given], written: str(path)})
+    return entries
+
+
+def say(network: Transformer, trained: Trained, sentences: Sentences, num_beams: int) -> Iterator[str]:
+    for first in range(0, len(sentences), _LINES_AT_A_TIME):
+        chosen = np.arange(first, min(first + _LINES_AT_A_TIME, len(sentences)))
+        yield from translate(network, trained, sentences.take(chosen), num_beams)
+
+
+def run_program(*arguments: str) -> None:
+    done = subprocess.run([*PROGRAM, *arguments, "--quiet"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"septuagint {' '.join(arguments)} ended with exit code {done.returncode}:\n{done.stderr[-2000:]}")
+
+
+if __name__ == "__main__":
+    main()
