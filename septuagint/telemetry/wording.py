@@ -117,10 +117,11 @@ def _attempt_lines(event: Event) -> list[str]:
     if "target_budget" in event:
         num_packs = event["num_microbatches"]
         packs = "1 pack" if num_packs == 1 else f"{num_packs:,} packs"
+        looks = ", looked at twice" if event.get("settings", {}).get("training", {}).get("consistency") else ""
         compiled = "compiled" if event["is_compiled"] else "not compiled"
         lines.append(
             f"    a step: {packs} of up to {event['source_budget']:,} source and "
-            f"{event['target_budget']:,} target tokens, {event['attention']} attention, {compiled}"
+            f"{event['target_budget']:,} target tokens{looks}, {event['attention']} attention, {compiled}"
         )
         lines.append(f"    learning rate: {event['learning_rate']}")
     return lines

@@ -42,6 +42,19 @@ TRAIN = {
             ],
         ),
         (
+            {
+                "event": "attempt", "attempt": 1, "num_microbatches": 2, "source_budget": 950, "target_budget": 1024,
+                "attention": "tiled", "is_compiled": True, "learning_rate": "constant",
+                "settings": {"training": {"consistency": 5.0}},
+            },
+            [
+                "attempt 1",
+                "    a step: 2 packs of up to 950 source and 1,024 target tokens, looked at twice, tiled attention, "
+                "compiled",
+                "    learning rate: constant",
+            ],
+        ),
+        (
             TRAIN,
             ["step 12,300  loss 3.214  lr 9.9e-04  grad 0.52  0.31 s/step  105k tok/s  epoch 1.23  ETA 1 h 05 min"],
         ),
