@@ -1,6 +1,7 @@
 """README and docs are held to what the program does."""
 
 import ast
+import functools
 import json
 import re
 import subprocess
@@ -24,6 +25,7 @@ from septuagint.telemetry.wording import status_line
 from septuagint.training.loop import MAX_SKIPPED_IN_A_ROW
 from septuagint.training.optimizer import learning_rate
 from septuagint.training.run_folder import MAY_CHANGE
+from tests.guides import GUIDES, read_guide
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -127,10 +129,28 @@ def test_every_command_of_the_readme_exists_with_its_options():
         *("prepare", "config", "train", "report", "translate", "evaluate", "export")
     }
     for command in commands:
-        verb, *rest = command.partition("#")[0].split()[1:]
-        shown = septuagint(verb, "--help")
-        for option in (word for word in rest if word.startswith("--")):
-            assert option in shown, command
+        check_options(command)
+
+
+def test_every_command_of_the_guides_exists_with_its_options():
+    commands = [command for path in GUIDES for block in read_guide(path) for command in block.commands]
+    assert {command.split()[1] for command in commands} == {
+        *("prepare", "train", "report", "translate", "evaluate", "export")
+    }
+    for command in commands:
+        check_options(command)
+
+
+def check_options(command: str) -> None:
+    """`septuagint VERB … # comment`: there is such a verb, and it has these options."""
+    verb, *rest = command.partition("#")[0].split()[1:]
+    for option in (word for word in rest if word.startswith("--")):
+        assert re.search(rf"{option}\b", help_of(verb)), command
+
+
+@functools.cache
+def help_of(verb: str) -> str:
+    return septuagint(verb, "--help")
 
 
 def test_the_make_targets_of_the_readme_exist():
@@ -165,15 +185,24 @@ def test_the_file_tree_of_the_readme_is_the_file_tree():
 
 
 def test_every_document_is_linked_from_the_readme_and_every_link_leads_somewhere():
-    documents = sorted((ROOT / "docs").glob("*.md"))
-    links = {(path, link) for path in [ROOT / "README.md", *documents] for link in links_of(path)}
-    assert {f"docs/{path.name}" for path in documents} <= {link for path, link in links if path.name == "README.md"}
-    for path, link in links:
+    documents = sorted((ROOT / "docs").glob("**/*.md"))
+    links = {(path, *link) for path in [ROOT / "README.md", *documents] for link in links_of(path)}
+    linked = {link for path, link, _ in links if path == ROOT / "README.md"}
+    assert {path.relative_to(ROOT).as_posix() for path in documents} <= linked
+    for path, link, heading in links:
         assert (path.parent / link).exists(), f"{path}: {link}"
+        assert not heading or heading in anchors(path.parent / link), f"{path}: {link}#{heading}"
 
 
-def links_of(path: Path) -> list[str]:
-    return re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8"))
+def links_of(path: Path) -> list[tuple[str, str]]:
+    """The files that a document links to, each with the heading there that is meant, if one is."""
+    return re.findall(r"\]\(([^)#:]+)(?:#([^)]+))?\)", path.read_text(encoding="utf-8"))
+
+
+def anchors(path: Path) -> set[str]:
+    """The headings of a document, as GitHub's links name them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_documentation_describes_every_filter_with_its_default():
