@@ -198,7 +198,7 @@ def report(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer eleven questions about a run, with evidence: report.html, report.md and report.json.
+    """Answer what people ask about a run, with evidence: report.html, report.md and report.json.
 
     Time, training, overfitting, GPUs, network, learning rate, data, checkpoints, steps; what held it up, and what went
     wrong. Also while it runs. Several runs are set side by side: comparison.html, .md and .json.

@@ -124,7 +124,7 @@ def events(run: Path) -> list[Event]:
 
 
 def test_every_command_of_the_readme_exists_with_its_options():
-    commands = [line for block in code_blocks(README) for line in block.splitlines() if line.startswith("septuagint ")]
+    commands = commands_of(README)
     assert {command.split()[1] for command in commands} == {
         *("prepare", "config", "train", "report", "translate", "evaluate", "export")
     }
@@ -139,6 +139,11 @@ def test_every_command_of_the_guides_exists_with_its_options():
     }
     for command in commands:
         check_options(command)
+
+
+def commands_of(text: str) -> list[str]:
+    lines = [line for block in code_blocks(text, "sh") for line in block.splitlines()]
+    return [line for line in lines if line.startswith("septuagint ")]
 
 
 def check_options(command: str) -> None:
@@ -162,7 +167,7 @@ def test_the_make_targets_of_the_readme_exist():
 def test_the_configuration_in_the_readme_is_valid(tmp_path):
     path = tmp_path / "news.toml"
     path.write_text("\n".join(code_blocks(README, "toml")), encoding="utf-8")
-    commands = [line for block in code_blocks(README) for line in block.splitlines() if line.startswith("septuagint ")]
+    commands = commands_of(README)
     overrides = [value for command in commands for value in re.findall(r"--set (\S+)", command)]
     config = load_config(path, overrides)
     assert len(config.data.train) == 3

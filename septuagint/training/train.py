@@ -427,14 +427,14 @@ def _warn_at_start(attempts: Sequence[dict[str, Any]], setting: Setting, trainin
             "device is another; set training.precision in a run that is to move between devices",
         )
     for key, now, what in (
-        ("world_size", setting.world.size, "ranks"),
-        ("num_threads", setting.num_threads, "threads"),
+        ("world_size", setting.world.size, "rank"),
+        ("num_threads", setting.num_threads, "thread"),
     ):
         if before.get(key) != now and (key == "world_size" or device.type == "cpu"):
             events.emit(
                 "warning",
-                message=f"this attempt has {now} {what}, the last one had {before.get(key)}: the result will differ in "
-                "its last digits from that of a run with the same number throughout",
+                message=f"this attempt has {now} {what}{'s' * (now != 1)}, the last one had {before.get(key)}: the "
+                "result will differ in its last digits from that of a run with the same number throughout",
             )
 
 

@@ -62,7 +62,8 @@ def summary_line(report: Report) -> list[str]:
     if attempts:
         parts += [preset] if (preset := text(attempts[-1].model, "preset")) else []
         parameters = number(event, "num_parameters")
-        parts += [f"{parameters / 1e6:.1f} M parameters"] if parameters else []
+        if parameters:
+            parts += [f"{parameters / 1e6:.1f} M parameters" if parameters >= 1e5 else f"{parameters:,.0f} parameters"]
         parts += [_machines(attempts[-1])]
     return [*parts, f"step {report.last_step:,}", report.state]
 
