@@ -236,8 +236,11 @@ def report(
 @app.command()
 def evaluate(
     model: ModelArgument,
-    source: Annotated[Path, typer.Option(metavar="FILE", help="Text to translate, one sentence a line.")],
-    reference: Annotated[Path, typer.Option(metavar="FILE", help="What it should become, line by line.")],
+    source: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Text to translate, one sentence a line; the run's test sets by default."),
+    ] = None,
+    reference: Annotated[Path | None, typer.Option(metavar="FILE", help="What it should become, line by line.")] = None,
     baseline: Annotated[
         Path | None,
         typer.Option(metavar="OTHER", help="Another model, or a file of translations, to compare with."),
@@ -249,39 +252,54 @@ def evaluate(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Score a model on known text: BLEU, chrF and TER by sacreBLEU, with 95% intervals."""
+    """Score a model on known text: BLEU, chrF and TER by sacreBLEU, with 95% intervals.
+
+    Without --source and --reference the text is the test sets of the data folder that the run was trained on.
+    """
     _need_extra("serve")
     Stopped.advice = ""  # it would begin anew
+    if (source is None) != (reference is None):
+        raise UserError("--source and --reference are two sides of one text: give both, or none for the test sets")
+    if source is None and (output is not None or (baseline is not None and baseline.is_file())):
+        raise UserError("--output and a --baseline of translations are for one text: give --source and --reference")
     if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
         problem = "is a folder" if output.is_dir() else f"there is no folder {output.parent}; make it first"
         raise UserError(f"--output {output}: {problem}")
     from septuagint.data.files import written_aside
     from septuagint.inference.evaluation import evaluate, read_parallel, read_translations
-    from septuagint.inference.evaluation_summary import print_evaluation, summarise_evaluation
+    from septuagint.inference.evaluation_summary import print_evaluations, summarise_evaluations
     from septuagint.progress import ProgressReport
 
+    results = {}
     with ProgressReport(is_quiet=quiet) as report:
-        text = read_parallel(source, reference)
-        for warning in text.warnings:
+        if source is not None and reference is not None:
+            texts = {"": read_parallel(source, reference)}
+        else:
+            _need_extra("train")
+            from septuagint.inference.scored_sets import read_test_sets
+
+            texts = read_test_sets(model)
+        for warning in (warning for text in texts.values() for warning in text.warnings):
             report.warn(warning)
         artifact = _open_model(model, report)
-        others = None
-        if baseline is not None and baseline.is_file():
-            others = read_translations(baseline, len(text.sources))
-        elif baseline is not None:
-            other = _open_model(baseline, report)
-            others = _translate_all(other, text.sources, beam, device, threads, report, "baseline").translations
-        timed = _translate_all(artifact, text.sources, beam, device, threads, report, "translating")
-        with report.stage("scoring", None, ""):
-            result = evaluate(timed, text.references, others, artifact.manifest.target_language)
+        other = None if baseline is None or baseline.is_file() else _open_model(baseline, report)
+        for name, text in texts.items():
+            others = None
+            if other is not None:
+                others = _translate_all(other, text.sources, beam, device, threads, report, "baseline").translations
+            elif baseline is not None:
+                others = read_translations(baseline, len(text.sources))
+            timed = _translate_all(artifact, text.sources, beam, device, threads, report, name or "translating")
+            with report.stage("scoring", None, ""):
+                results[name] = evaluate(timed, text.references, others, artifact.manifest.target_language)
     beam_size = artifact.manifest.decode.beam_size if beam is None else beam
     if as_json:
-        _print_json(summarise_evaluation(result, artifact, beam_size))
+        _print_json(summarise_evaluations(results, artifact, beam_size))
     else:
-        print_evaluation(result, artifact, beam_size)
+        print_evaluations(results, artifact, beam_size)
     if output is not None:
         with writing_to(output.parent), written_aside(output) as file:
-            file.write("".join(f"{line}\n" for line in result.translations).encode())
+            file.write("".join(f"{line}\n" for line in results[""].translations).encode())
 
 
 @app.command()

@@ -9,32 +9,40 @@ from septuagint.inference.evaluation import Evaluation
 _SIGNIFICANT = 0.025
 
 
-def summarise_evaluation(result: Evaluation, artifact: Artifact, beam_size: int) -> dict[str, Any]:
-    """For --json."""
+def summarise_evaluations(results: dict[str, Evaluation], artifact: Artifact, beam_size: int) -> dict[str, Any]:
+    """For --json. A text that was given has no name; test sets have theirs."""
     manifest = artifact.manifest
+    found = {name: result.fields() for name, result in results.items()}
     return {
         "model": str(artifact.folder),
         "quantization": manifest.quantization,
         "beam_size": beam_size,
         "step": manifest.origin.step,
-        **result.fields(),
+        **found.get("", {"sets": found}),
     }
 
 
-def print_evaluation(result: Evaluation, artifact: Artifact, beam_size: int) -> None:
-    """A line for each metric, and what it takes to compare it."""
+def print_evaluations(results: dict[str, Evaluation], artifact: Artifact, beam_size: int) -> None:
+    """A line for each metric of each text, and what it takes to compare it."""
     manifest = artifact.manifest
     print(
         f"{artifact.folder}: {manifest.source_language} to {manifest.target_language}, {manifest.preset}, "
         f"{manifest.quantization}, step {manifest.origin.step:,}, beam {beam_size}"
     )
+    for name, result in results.items():
+        _print_evaluation(f"{name}: " if name else "", result)
+    for metric in next(iter(results.values())).metrics:
+        print(f"{metric.name:5}  {metric.signature}")
+
+
+def _print_evaluation(title: str, result: Evaluation) -> None:
     print(
-        f"{result.num_lines:,} lines in {result.seconds:.1f} s, "
+        f"{title}{result.num_lines:,} lines in {result.seconds:.1f} s, "
         f"{result.tokens_per_second:,.0f} target tokens per second"
     )
     for metric in result.metrics:
         interval = f"  95% interval {metric.low:.2f} to {metric.high:.2f}" if result.num_lines > 1 else ""
-        print(f"{metric.name:5}  {metric.value:6.2f}{interval}\n       {metric.signature}")
+        print(f"{metric.name:5}  {metric.value:6.2f}{interval}")
     for comparison in result.comparisons:
         difference = comparison.value - comparison.baseline
         verdict = "by chance, perhaps"

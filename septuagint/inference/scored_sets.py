@@ -1,11 +1,15 @@
-"""The test sets of a configuration, translated with an artifact and scored."""
+"""The test sets of a data folder, translated with an artifact and scored."""
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 from septuagint.config import DataConfig
 from septuagint.data.dataset import open_evaluation_sets
 from septuagint.data.manifest import read_manifest
+from septuagint.errors import DataError
 from septuagint.inference.artifact import Artifact
+from septuagint.inference.evaluation import ParallelText
 from septuagint.inference.scoring import Score, score
 from septuagint.inference.translator import Translator
 from septuagint.progress import ProgressReport
@@ -36,3 +40,24 @@ def score_test_sets(data: DataConfig, artifact: Artifact, report: ProgressReport
                 )
             )
     return results
+
+
+def read_test_sets(run: Path) -> dict[str, ParallelText]:
+    """The test sets of the data folder that a run was trained on, by name."""
+    cure = "give --source and --reference"
+    try:
+        data = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))["data"]
+        folder = Path(data["folder"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{run}: only a run folder knows of test sets, by its config.toml; {cure}") from None
+    manifest = read_manifest(folder)
+    try:
+        sets = open_evaluation_sets(folder, manifest, manifest.test)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder}: its test sets cannot be read ({error}); run `septuagint prepare` again") from None
+    if not sets:
+        raise DataError(f"{folder}: was prepared without test sets; add [[data.test]] and prepare again, or {cure}")
+    return {
+        found.name: ParallelText(sources=found.source_lines, references=found.target_lines, warnings=[])
+        for found in sets
+    }

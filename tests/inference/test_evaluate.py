@@ -1,10 +1,13 @@
 """`septuagint evaluate`: scores as programs and people read them, and mistakes told before any work is done."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from septuagint.data.manifest import read_manifest, write_manifest
 from septuagint.inference.export import export
 from septuagint.inference.scoring import compare, measure
 from septuagint.training.checkpoint import point_best
@@ -87,9 +90,10 @@ def test_people_are_told_in_words(artifact_folder, early_folder, text):
     lines = result.stdout.decode().splitlines()
     assert "en to de, modern, float32, step 40, beam 4" in lines[0]
     assert lines[1].startswith("12 lines in ")
-    assert [line.split()[0] for line in lines[2:8:2]] == ["BLEU", "chrF2", "TER"]
-    assert all("95% interval" in line for line in lines[2:8:2])
-    assert all("against the baseline's" in line and "p = " in line for line in lines[8:11])
+    assert [line.split()[0] for line in lines[2:]] == 3 * ["BLEU", "chrF2", "TER"]
+    assert all("95% interval" in line for line in lines[2:5])
+    assert all("against the baseline's" in line and "p = " in line for line in lines[5:8])
+    assert all("|version:" in line for line in lines[8:])
     assert "translating: 12 lines" in result.stderr.decode()
 
 
@@ -155,3 +159,35 @@ def test_a_run_folder_is_evaluated_with_its_best_checkpoint(run_folder, text, tm
     found = json.loads(program.stdout)
     assert (found["step"], found["quantization"]) == (20, "int8")
     assert found["model"] == str(run / "artifact")
+
+
+def test_a_run_alone_is_evaluated_on_its_test_sets(own_run, artifact_folder, prepared, tmp_path):
+    found = evaluate(own_run)
+    assert list(found["sets"]) == ["test"]
+    text = ["--source", prepared / "test.en", "--reference", prepared / "test.de"]
+    given = evaluate(own_run, *text, "--output", tmp_path / "out.de")
+    assert found["sets"]["test"]["metrics"] == given["metrics"]
+    assert evaluate(own_run, "--baseline", artifact_folder)["sets"]["test"]["comparisons"].keys() == {
+        *("BLEU", "chrF2", "TER")
+    }
+    lines = septuagint("evaluate", own_run, "--quiet").stdout.decode().splitlines()
+    assert lines[1].startswith("test: 8 lines in ")
+
+
+def test_what_has_no_test_sets_says_what_to_give(own_run, artifact_folder, text, tmp_path):
+    assert "only a run folder knows of test sets" in refused(artifact_folder)
+    assert "two sides of one text" in refused(own_run, *text[:2])
+    for options in (["--output", tmp_path / "out.de"], ["--baseline", tmp_path / "text.de"]):
+        assert "for one text: give --source and --reference" in refused(own_run, *options)
+    config = own_run / "config.toml"
+    config.write_text(re.sub(r'^folder = ".*?"', f'folder = "{tmp_path}"', config.read_text(), flags=re.MULTILINE))
+    assert f"{tmp_path}: not a prepared data folder" in refused(own_run)
+
+
+def test_a_data_folder_without_test_sets_is_named(own_run, prepared, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(prepared / "out", folder)
+    write_manifest(folder, read_manifest(folder).model_copy(update={"test": ()}))
+    config = own_run / "config.toml"
+    config.write_text(re.sub(r'^folder = ".*?"', f'folder = "{folder}"', config.read_text(), flags=re.MULTILINE))
+    assert f"{folder}: was prepared without test sets; add [[data.test]]" in refused(own_run)
