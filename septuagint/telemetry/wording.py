@@ -107,6 +107,9 @@ def _attempt_lines(event: Event) -> list[str]:
     where = [event[field] for field in ("device", "precision") if event.get(field)]
     counts = _parts(event, "num_parameters", "world_size", "num_threads")
     lines = ["  ".join([f"attempt {event['attempt']}", *_parts(event, "start_step", "max_steps"), *where, *counts])]
+    settings = event.get("settings", {}).get("training", {})
+    if event.get("start_step") == 0 and settings.get("init_from"):
+        lines.append(f"    weights from {settings['init_from']}")
     if len(event.get("hosts", ())) and event["world_size"] > 1:
         disks = "one run folder" if event["num_disks"] == 1 else f"a run folder on each of {event['num_disks']} disks"
         lines.append(
@@ -117,7 +120,7 @@ def _attempt_lines(event: Event) -> list[str]:
     if "target_budget" in event:
         num_packs = event["num_microbatches"]
         packs = "1 pack" if num_packs == 1 else f"{num_packs:,} packs"
-        looks = ", looked at twice" if event.get("settings", {}).get("training", {}).get("consistency") else ""
+        looks = ", looked at twice" if settings.get("consistency") else ""
         compiled = "compiled" if event["is_compiled"] else "not compiled"
         lines.append(
             f"    a step: {packs} of up to {event['source_budget']:,} source and "

@@ -43,12 +43,13 @@ TRAIN = {
         ),
         (
             {
-                "event": "attempt", "attempt": 1, "num_microbatches": 2, "source_budget": 950, "target_budget": 1024,
-                "attention": "tiled", "is_compiled": True, "learning_rate": "constant",
-                "settings": {"training": {"consistency": 5.0}},
+                "event": "attempt", "attempt": 1, "start_step": 0, "num_microbatches": 2, "source_budget": 950,
+                "target_budget": 1024, "attention": "tiled", "is_compiled": True, "learning_rate": "constant",
+                "settings": {"training": {"consistency": 5.0, "init_from": "/runs/news"}},
             },
             [
-                "attempt 1",
+                "attempt 1  from step 0",
+                "    weights from /runs/news",
                 "    a step: 2 packs of up to 950 source and 1,024 target tokens, looked at twice, tiled attention, "
                 "compiled",
                 "    learning rate: constant",
