@@ -29,7 +29,7 @@ from septuagint.report.diagnosis.diagnose import diagnose
 from septuagint.report.page.comparing import align_answers, find_differences
 from septuagint.report.page.comparison_page import comparison_page
 from septuagint.report.page.facts import summary_line
-from septuagint.report.page.highlights import verdict_words
+from septuagint.report.page.highlights import verdict_tone, verdict_words
 from septuagint.report.page.markdown import markdown_comparison, markdown_report
 from septuagint.report.page.page import html_page
 from septuagint.report.reading.record import read_record
@@ -120,12 +120,14 @@ def as_json(value: Mapping[str, Any]) -> str:
 
 
 def print_report(report: Report) -> None:
-    """Every question with its verdict and its sentence, at most 80 columns wide."""
+    """Every question with its verdict, its sentence, and a cure where one is needed; at most 80 columns wide."""
     _print_wrapped(f"{report.name}: {', '.join(summary_line(report))}")
     for answer in report.answers:
         print()
         _print_wrapped(f"{answer.question} {verdict_words(answer.verdict)}")
         _print_wrapped(answer.sentence, indent="    ")
+        if verdict_tone(answer) in ("middle", "bad", "unknown"):
+            _print_wrapped(f"→ {answer.would_change}", indent="      ", first="    ")
     for problem in report.record.problems:
         print()
         _print_wrapped(f"note: {problem}", indent="    ", first="")

@@ -7,6 +7,7 @@ import pytest
 from septuagint.errors import UserError
 from septuagint.report.answer import Answer, Figure
 from septuagint.report.contents import Report
+from septuagint.report.page.highlights import verdict_tone
 from septuagint.report.report import (
     as_json,
     comparison_json,
@@ -140,6 +141,9 @@ def test_the_screen_has_every_verdict_within_eighty_columns(tmp_path, capsys):
     flat = " ".join(out.split())
     for answer in report.answers:
         assert f"{answer.question} " in flat and answer.sentence in flat
+        needs_a_cure = verdict_tone(answer) in ("middle", "bad", "unknown")
+        assert (f"→ {answer.would_change}" in flat) == needs_a_cure
+    assert flat.count("→ ") > 2  # one is between the languages
 
 
 def test_a_comparison_is_three_files_and_strict_json(tmp_path, capsys):
