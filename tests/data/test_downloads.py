@@ -34,10 +34,12 @@ CONTENT = random.Random(1).randbytes(200_000)
 OTHER = random.Random(2).randbytes(200_000)
 NUMBERS = itertools.count()  # for addresses that no other example of a test has
 CHILD = """
+import signal
 import sys
 from pathlib import Path
 from septuagint.data.downloads import WebFile, fetch
 from septuagint.progress import ProgressReport
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
 fetch(WebFile(url=sys.argv[1]), Path(sys.argv[2]), ProgressReport())
 """
 
