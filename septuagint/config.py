@@ -320,7 +320,7 @@ class TrainingConfig(Section):
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """Share of the probability that is spread over the whole vocabulary."""
     consistency: NonNegativeFloat = 0.0
-    """How much two looks at the same text, with different dropout, shall agree (R-Drop): 5 for small corpora, say."""
+    """How much two looks at the same text, with different dropout, shall agree (R-Drop), such as 5; 0 for one look."""
     weight_decay: NonNegativeFloat = 0.0
     """How much matrices shrink per step, times the learning rate."""
     adam_betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.98)
