@@ -73,21 +73,39 @@ def score(hypotheses: Sequence[str], references: Sequence[str], target_language:
 
     chrF is sacreBLEU's default, chrF2: it counts characters and no words, so it means the same in every language.
     """
-    _check_lines(hypotheses, references)
+    return score_texts([(hypotheses, references)], target_language)[0]
+
+
+def score_texts(
+    texts: Sequence[tuple[Sequence[str], Sequence[str]]], target_language: str
+) -> tuple[Score, list[Score]]:
+    """(all texts as one, each by itself), of translations and references as `score` takes them.
+
+    Every line is looked at once: what a metric counts in lines adds up to what it counts in a text.
+    """
+    for hypotheses, references in texts:
+        _check_lines(hypotheses, references)
     # Imported here for the sake of those who score nothing: it takes 0.2 s.
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     bleu, chrf = BLEU(tokenize=bleu_tokenizer(target_language)), CHRF()
-    bleu_score = bleu.corpus_score(hypotheses, [references]).score
-    chrf_score = chrf.corpus_score(hypotheses, [references]).score
-    return Score(
-        bleu=bleu_score,
-        chrf=chrf_score,
-        bleu_signature=str(bleu.get_signature()),
-        chrf_signature=str(chrf.get_signature()),
-        num_lines=len(hypotheses),
+    bleu_counts, chrf_counts = (
+        [_sentence_statistics(metric, *text).sum(axis=0) for text in texts] for metric in (bleu, chrf)
     )
+    num_lines = [len(hypotheses) for hypotheses, _ in texts]
+
+    def result(bleu_totals: NDArray[np.float64], chrf_totals: NDArray[np.float64], num_lines: int) -> Score:
+        return Score(
+            bleu=_name_and_value(bleu, bleu_totals)[1],
+            chrf=_name_and_value(chrf, chrf_totals)[1],
+            bleu_signature=str(bleu.get_signature()),
+            chrf_signature=str(chrf.get_signature()),
+            num_lines=num_lines,
+        )
+
+    each = [result(*parts) for parts in zip(bleu_counts, chrf_counts, num_lines, strict=True)]
+    return result(np.sum(bleu_counts, axis=0), np.sum(chrf_counts, axis=0), sum(num_lines)), each
 
 
 def measure(hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> tuple[Metric, ...]:

@@ -1,5 +1,6 @@
 """Validation: two losses that can be compared, and BLEU and chrF of text that was really translated."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from septuagint.batch import Microbatch
 from septuagint.data.dataset import EvaluationSet
 from septuagint.data.vocabulary import Vocabulary
 from septuagint.inference.beam import translate_ids
-from septuagint.inference.scoring import Score, score
+from septuagint.inference.scoring import Score, score_texts
 from septuagint.model.attention import make_layout
 from septuagint.training.checkpoint import checkpoint_path
 from septuagint.training.precision import DTYPES
@@ -115,22 +116,19 @@ def put_together(
 ) -> Validation:
     """All shares of a validation, scored."""
     lines = {row: line for share in shares for row, line in share.translations.items()}
-    hypotheses = [lines[row] for row in range(len(lines))]
-    scores_of_sets: dict[str, Score] = {}
-    begin = 0
-    for text in sets:
-        if len(sets) > 1:
-            of_set = hypotheses[begin : begin + len(text.target_lines)]
-            scores_of_sets[text.name] = score(of_set, text.target_lines, target_language)
-        begin += len(text.target_lines)
-    references = [line for text in sets for line in text.target_lines]
+    begins = [0, *itertools.accumulate(len(text.target_lines) for text in sets)]
+    texts = [
+        ([lines[row] for row in range(begin, end)], text.target_lines)
+        for text, (begin, end) in zip(sets, itertools.pairwise(begins), strict=True)
+    ]
+    scores, scores_of_each = score_texts(texts, target_language)
     return Validation(
         step=step,
         weights=weights,
         valid_loss=_mean([share.valid_loss for share in shares]),
         train_sample_loss=_mean([share.sample_loss for share in shares]),
-        scores=score(hypotheses, references, target_language),
-        scores_of_sets=scores_of_sets,
+        scores=scores,
+        scores_of_sets=dict(zip((text.name for text in sets), scores_of_each, strict=True)),
     )
 
 
