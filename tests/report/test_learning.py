@@ -44,6 +44,16 @@ def test_fully_trained_follows_the_curve(losses, bleu, verdict, tmp_path):
         assert "validate_every" in answer.would_change
 
 
+def test_a_loss_that_would_not_fall_is_told_in_words_and_more_steps_are_not_advised(tmp_path):
+    """The general recipe on an H200: the loss creeps up within its noise, while translations gain a little."""
+    losses = [2.315, 1.804, 1.660, 1.579, 1.547, 1.539, 1.546, 1.550, 1.557, 1.562]
+    bleu = [21.8, 26.6, 28.5, 29.3, 29.8, 30.2, 30.1, 30.3, 30.4, 30.2]
+    answer = answers(tmp_path, Plan(validations=curve(losses, bleu=bleu)))["fully_trained"]
+    assert answer.verdict == "yes"
+    assert "twice the steps would not lower it but raise BLEU by about 0." in answer.sentence
+    assert "more steps would not" in answer.would_change
+
+
 def test_course_curves_are_judged_as_they_were(tmp_path):
     """Loss 1.71, 1.63, 1.56 at 50,000, 100,000 and 300,000 steps: far from done at first, then nearly."""
     for last, verdict in ((50_000, "no"), (100_000, "partly"), (300_000, "partly")):

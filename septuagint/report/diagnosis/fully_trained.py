@@ -52,7 +52,7 @@ def fully_trained(record: Record) -> Answer:
         sentence=_sentence(loss, turn, gain, score_gain, level, is_spent=is_spent, premature=premature),
         evidence=tuple(_figures(loss, bleu, turn, gain, score_gain)),
         confidence=_confidence(len(loss), gain, is_spent=is_spent),
-        would_change=_cure(record, level, turn, is_spent=is_spent),
+        would_change=_cure(record, level, turn, gain, is_spent=is_spent),
     )
 
 
@@ -156,16 +156,19 @@ def _sentence(
     sentence = f"{words}: {now}" if premature is None else f"It is too early to stop: {premature}; {now}"
     if gain is not None and premature is None:
         longer = "a schedule twice as long" if is_spent else "twice the steps"
-        sentence += f", and {longer} would lower it by about {max(gain.fall, 0):.3f} ({_bounds(gain)})"
-    if score_gain is not None and premature is None:
-        sentence += f" and raise BLEU by about {max(score_gain.fall, 0):.1f}"
+        sentence += f", and {longer} would {_what_it_would_bring(gain, score_gain)}"
     if is_spent:
         sentence += "; the learning rate has fallen to nearly nothing, which by itself makes the end flat"
     return f"{sentence}."
 
 
-def _bounds(gain: Projection) -> str:
-    return f"between {max(gain.least, 0):.3f} and {max(gain.most, 0):.3f} nats per token"
+def _what_it_would_bring(gain: Projection, score_gain: Projection | None) -> str:
+    fall, least, most = (f"{max(nats, 0):.3f}" for nats in (gain.fall, gain.least, gain.most))
+    is_flat = most == "0.000"
+    words = "not lower it" if is_flat else f"lower it by about {fall} (between {least} and {most} nats per token)"
+    if score_gain is not None:
+        words += f" {'but' if is_flat else 'and'} raise BLEU by about {max(score_gain.fall, 0):.1f}"
+    return words
 
 
 def _figures(
@@ -216,8 +219,9 @@ def _confidence(number: int, gain: Projection | None, *, is_spent: bool) -> str:
     return lower(found) if is_divided or is_spent else found
 
 
-def _cure(record: Record, level: int, turn: Turn, *, is_spent: bool) -> str:
-    if turn.is_beyond_noise and level == 0:
+def _cure(record: Record, level: int, turn: Turn, gain: Projection | None, *, is_spent: bool) -> str:
+    is_flat = gain is not None and gain.most <= 0
+    if level == 0 and (turn.is_beyond_noise or is_flat):
         return "More or other text, or more dropout, would let it learn on; more steps would not."
     if level == 0 and not is_spent:
         return "Only a larger model or more text would bring more."
