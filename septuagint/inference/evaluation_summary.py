@@ -48,7 +48,8 @@ def _print_evaluation(title: str, result: Evaluation) -> None:
         verdict = "by chance, perhaps"
         if comparison.p_value < _SIGNIFICANT:
             verdict = "better" if comparison.is_better else "worse"
+        less = "; less is better" if comparison.name == "TER" else ""
         print(
-            f"{comparison.name:5}  {difference:+6.2f} against the baseline's {comparison.baseline:.2f}: {verdict} "
-            f"(p = {comparison.p_value:.3f}, paired bootstrap)"
+            f"{comparison.name:5}  {difference:+z6.2f} against the baseline's {comparison.baseline:.2f}: {verdict} "
+            f"(p = {comparison.p_value:.3f}, paired bootstrap{less})"
         )

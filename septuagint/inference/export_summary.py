@@ -44,7 +44,7 @@ def print_export(exported: Exported) -> None:
     )
     if "bleu_change" in checks:
         print(
-            f"{manifest.numbers} against float32: BLEU {checks['bleu_change']:+.2f}, from "
+            f"{manifest.numbers} against float32: BLEU {checks['bleu_change']:+z.2f}, from "
             f"{checks['bleu_float32']:.2f} to {checks['bleu']:.2f} on {checks['bleu_lines']:,} lines of validation text"
         )
     print(f"folder: {exported.folder}")

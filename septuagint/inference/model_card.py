@@ -152,7 +152,7 @@ def _scores(manifest: Manifest, background: Background) -> list[str]:
     ]
     if "bleu_change" in checks:
         lines.append(
-            f"{manifest.numbers} changes BLEU by {checks['bleu_change']:+.2f} (from {checks['bleu_float32']:.2f} "
+            f"{manifest.numbers} changes BLEU by {checks['bleu_change']:+z.2f} (from {checks['bleu_float32']:.2f} "
             f"to {checks['bleu']:.2f} on {checks['bleu_lines']:,} lines of validation text, beam "
             f"{manifest.decode.beam_size})."
         )

@@ -26,7 +26,7 @@ from septuagint.errors import UserError, writing_to
 from septuagint.report.answer import Answer
 from septuagint.report.contents import Comparison, Report, different_names
 from septuagint.report.diagnosis.diagnose import diagnose
-from septuagint.report.page.comparing import align_answers, find_differences
+from septuagint.report.page.comparing import align_answers, best_of, find_differences
 from septuagint.report.page.comparison_page import comparison_page
 from septuagint.report.page.facts import summary_line
 from septuagint.report.page.highlights import verdict_tone, verdict_words
@@ -142,14 +142,20 @@ def print_verdicts(report: Report) -> None:
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Every question with the verdict and the sentence of each run, at most 80 columns wide."""
-    for name, report in zip(comparison.names, comparison.reports, strict=True):
-        _print_wrapped(f"{name}: {', '.join(summary_line(report))}", indent="    ", first="")
+    """What the runs are, what differs between them, and the verdicts on each, at most 80 columns wide."""
+    names = comparison.names
+    for name, report in zip(names, comparison.reports, strict=True):
+        _print_wrapped(f"{name}: {', '.join([*summary_line(report), best_of(report)])}", indent="    ", first="")
+    differences = find_differences(comparison)
+    print("\nWhat differs" if differences else "\nNothing that they were made with differs")
+    for title, values in differences.items():
+        told = ", ".join(f"{value or 'none'} ({name})" for name, value in zip(names, values, strict=True))
+        _print_wrapped(f"{title}: {told}", indent="        ", first="    ")
     for question, answers in align_answers(comparison):
         print()
         _print_wrapped(question)
-        for name, answer in zip(comparison.names, answers, strict=True):
-            told = "not asked" if answer is None else f"{verdict_words(answer.verdict)}. {answer.sentence}"
+        for name, answer in zip(names, answers, strict=True):
+            told = "not asked" if answer is None else verdict_words(answer.verdict)
             _print_wrapped(f"{name}: {told}", indent="        ", first="    ")
 
 

@@ -211,6 +211,13 @@ def test_energy_is_counted_where_it_is_known(tmp_path):
     assert "kWh" not in answers(tmp_path / "none", Plan())["duration"].sentence
 
 
+def test_a_stop_that_somebody_asked_for_is_told_and_is_no_incident(tmp_path):
+    lives = (Life(last_step=300, stop="signal"), Life(start_step=300))
+    answer = answers(tmp_path, Plan(lives=lives))["incidents"]
+    assert answer.verdict == "none"
+    assert answer.sentence.endswith("; 1 attempt stopped when asked to, and saved first (at step 300).")
+
+
 def test_incidents_are_counted_and_named(tmp_path):
     warnings = ["checkpoints/step-00000500: model.safetensors is damaged; passed over, going on from step 0"]
     plan = Plan(skipped=[100], warnings=warnings, num_gpus=1, gpu={"throttle_reasons": ["thermal"]})

@@ -147,7 +147,7 @@ def test_the_screen_has_every_verdict_within_eighty_columns(tmp_path, capsys):
 
 
 def test_a_comparison_is_three_files_and_strict_json(tmp_path, capsys):
-    runs = [write_full_run(tmp_path / "a" / "news"), write_full_run(tmp_path / "b" / "news", price_per_hour=2.0)]
+    runs = [write_full_run(tmp_path / "a" / "news"), write_full_run(tmp_path / "b" / "news", device="Tesla T4")]
     paths = write_comparison(runs, tmp_path / "out")
     assert [path.name for path in paths] == ["comparison.html", "comparison.md", "comparison.json"]
     content = strict(paths[2].read_text())
@@ -158,7 +158,11 @@ def test_a_comparison_is_three_files_and_strict_json(tmp_path, capsys):
     print_comparison(comparison)
     out = capsys.readouterr().out
     assert all(len(line) <= 80 for line in out.splitlines())
-    assert "a/news" in out and comparison.reports[0].answers[0].question in out
+    assert "a/news: en → de" in out and comparison.reports[0].answers[0].question in out
+    record = comparison.reports[0].record
+    best = max(look.bleu for look in (*record.validations, *record.averages))
+    assert out.count(f"best BLEU {best:.1f}") == 2
+    assert "    devices: Tesla V100 (a/news), Tesla T4 (b/news)" in out.splitlines()
 
 
 def test_one_run_is_not_compared_with_itself(tmp_path):

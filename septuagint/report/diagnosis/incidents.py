@@ -21,14 +21,13 @@ _SLOW_SHARE = 0.1
 _STALL_FACTOR, _STALL_SECONDS, _WARMING_STEPS = 10.0, 1.0, 3
 _ENDS = {
     None: "was killed",
-    "signal": "was stopped by a signal",
     "not_finite": "ended because the loss was not finite",
     "lost_peer": "lost a rank or the network",
     "drift": "ended because ranks no longer had the same weights",
     "error": "ended with an error",
 }
-# Who then goes on with more steps or hours has not been interrupted.
-_PLANNED_ENDS = ("max_steps", "max_hours", "patience")
+# Who then goes on with more steps or hours has not been interrupted; who asked for an end got one, with a checkpoint.
+_PLANNED_ENDS = ("max_steps", "max_hours", "patience", "signal")
 _BAD_ENDS = ("not_finite", "lost_peer", "drift", "error")
 # What lowers a clock without anything being wrong: no work, a limit that somebody set or bought, or a neighbour.
 _HARMLESS_REASONS = ("idle", "setting", "none", "power cap", "sync boost")
@@ -49,6 +48,7 @@ def incidents(record: Record, use: TimeUse) -> Answer:
     total = sum(incident.number for incident in found)
     has_ended = bool(record.attempts) and record.attempts[-1].stop_reason is not None
     words = [incident.words for incident in found] or ["nothing: no step was skipped, and no attempt was broken off"]
+    words += _asked_to_stop(record)
     if not has_ended:
         words.append("the record has no end: the run is still going, or was killed")
     sentence = "; ".join(words)
@@ -109,6 +109,15 @@ def _of_attempts(record: Record, use: TimeUse) -> Iterator[_Incident]:
     if record.attempts and record.attempts[-1].stop_reason in _BAD_ENDS:
         last = record.attempts[-1]
         yield _Incident(name="bad_end", words=f"attempt {last.number} {_end(last)}", number=1)
+
+
+def _asked_to_stop(record: Record) -> list[str]:
+    """What no one needs to mend, but wants to know of: Ctrl-C, or a queue that takes its machine back."""
+    stops = [attempt for attempt in record.attempts if attempt.stop_reason == "signal"]
+    if not stops:
+        return []
+    places = listed([f"at step {attempt.last_step or 0:,}" for attempt in stops])
+    return [f"{count(len(stops), 'attempt')} stopped when asked to, and saved first ({places})"]
 
 
 def _end(attempt: Attempt) -> str:
