@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from septuagint.config import Config
     from septuagint.data.prepare import Prepared
     from septuagint.inference.artifact import Artifact
-    from septuagint.inference.evaluation import Timed
     from septuagint.progress import ProgressReport
     from septuagint.training.launcher import Place
     from septuagint.training.train import Outcome
@@ -268,10 +267,14 @@ def evaluate(
     from septuagint.data.files import written_aside
     from septuagint.inference.evaluation import evaluate, read_parallel, read_translations
     from septuagint.inference.evaluation_summary import print_evaluations, summarise_evaluations
+    from septuagint.inference.translator import Translator
     from septuagint.progress import ProgressReport
 
-    results = {}
-    with ProgressReport(is_quiet=quiet) as report:
+    with ProgressReport(is_quiet=quiet) as report, contextlib.ExitStack() as opened:
+
+        def open_translator(artifact: "Artifact") -> Translator:
+            return opened.enter_context(Translator(artifact, device=device, num_threads=threads))
+
         if source is not None and reference is not None:
             texts = {"": read_parallel(source, reference)}
         else:
@@ -282,16 +285,12 @@ def evaluate(
         for warning in (warning for text in texts.values() for warning in text.warnings):
             report.warn(warning)
         artifact = _open_model(model, report)
-        other = None if baseline is None or baseline.is_file() else _open_model(baseline, report)
-        for name, text in texts.items():
-            others = None
-            if other is not None:
-                others = _translate_all(other, text.sources, beam, device, threads, report, "baseline").translations
-            elif baseline is not None:
-                others = read_translations(baseline, len(text.sources))
-            timed = _translate_all(artifact, text.sources, beam, device, threads, report, name or "translating")
-            with report.stage("scoring", None, ""):
-                results[name] = evaluate(timed, text.references, others, artifact.manifest.target_language)
+        other: Translator | list[str] | None = None
+        if baseline is not None and baseline.is_file():
+            other = read_translations(baseline, len(texts[""].sources))
+        elif baseline is not None:
+            other = open_translator(_open_model(baseline, report))
+        results = evaluate(texts, open_translator(artifact), other, beam_size=beam, report=report)
     beam_size = artifact.manifest.decode.beam_size if beam is None else beam
     if as_json:
         _print_json(summarise_evaluations(results, artifact, beam_size))
@@ -608,25 +607,6 @@ def _open_model(path: Path, report: "ProgressReport") -> "Artifact":
     from septuagint.inference.export import artifact_of_run
 
     return artifact_of_run(path, report)
-
-
-def _translate_all(
-    artifact: "Artifact",
-    sources: list[str],
-    beam: int | None,
-    device: str,
-    threads: int | None,
-    report: "ProgressReport",
-    title: str,
-) -> "Timed":
-    from septuagint.inference.evaluation import translate_timed
-    from septuagint.inference.translator import Translator
-
-    with (
-        Translator(artifact, device=device, num_threads=threads) as translator,
-        report.stage(title, len(sources), "lines") as stage,
-    ):
-        return translate_timed(translator, sources, beam_size=beam, advance=stage.advance)
 
 
 def _run_path(config: Path) -> Path:

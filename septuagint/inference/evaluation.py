@@ -1,7 +1,7 @@
 """A translator on known text: how good, how sure, how fast, and whether better than another."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,8 @@ from septuagint.errors import DataError
 from septuagint.inference.scoring import Comparison, Metric, compare, measure
 from septuagint.inference.text_checks import find_oddities
 from septuagint.inference.text_stream import read_lines
-from septuagint.inference.translator import Translator
+from septuagint.inference.translator import Translation, Translator
+from septuagint.progress import ProgressReport
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,35 +78,42 @@ def read_translations(path: Path, num_lines: int) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timed:
-    """Translations of a whole text, and how long they took."""
+def evaluate(
+    texts: Mapping[str, ParallelText],
+    translator: Translator,
+    baseline: Translator | Sequence[str] | None,
+    *,
+    beam_size: int | None,
+    report: ProgressReport,
+) -> dict[str, Evaluation]:
+    """Translates and scores each text; compares it with the baseline's translations where there is one."""
+    language = translator.manifest.target_language
+    results = {}
+    for name, text in texts.items():
+        if isinstance(baseline, Translator):
+            others: Sequence[str] | None = [
+                found.text for found in _translate(baseline, text, "baseline", beam_size, report)
+            ]
+        else:
+            others = baseline
+        begin = time.monotonic()
+        found = _translate(translator, text, name or "translating", beam_size, report)
+        seconds = time.monotonic() - begin
+        translations = [translation.text for translation in found]
+        with report.stage("scoring", None, ""):
+            results[name] = Evaluation(
+                num_lines=len(text.references),
+                metrics=measure(translations, text.references, language),
+                comparisons=() if others is None else compare(translations, others, text.references, language),
+                seconds=seconds,
+                num_target_tokens=sum(translation.num_pieces for translation in found),
+                translations=translations,
+            )
+    return results
 
-    translations: list[str]
-    num_target_tokens: int
-    seconds: float
 
-
-def translate_timed(
-    translator: Translator, sources: Sequence[str], *, beam_size: int | None, advance: Callable[[int], None]
-) -> Timed:
-    """Translates all lines."""
-    begin = time.monotonic()
-    found = list(translator.translate([sources], beam_size=beam_size, advance=advance))
-    return Timed(
-        translations=[translation.text for translation in found],
-        num_target_tokens=sum(translation.num_pieces for translation in found),
-        seconds=time.monotonic() - begin,
-    )
-
-
-def evaluate(timed: Timed, references: Sequence[str], baseline: Sequence[str] | None, language: str) -> Evaluation:
-    """Scores translations, and compares them with a baseline's where there is one."""
-    return Evaluation(
-        num_lines=len(references),
-        metrics=measure(timed.translations, references, language),
-        comparisons=() if baseline is None else compare(timed.translations, baseline, references, language),
-        seconds=timed.seconds,
-        num_target_tokens=timed.num_target_tokens,
-        translations=timed.translations,
-    )
+def _translate(
+    translator: Translator, text: ParallelText, title: str, beam_size: int | None, report: ProgressReport
+) -> list[Translation]:
+    with report.stage(title, len(text.sources), "lines") as stage:
+        return list(translator.translate([text.sources], beam_size=beam_size, advance=stage.advance))
