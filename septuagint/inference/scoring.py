@@ -42,6 +42,15 @@ class Score:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """What BLEU and chrF count in lines, added up. Those of several texts add up to those of all their lines."""
+
+    num_lines: int
+    bleu: list[int]
+    chrf: list[int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
     """One number of a whole text, with its 95% interval by bootstrap and the signature that makes it comparable.
 
@@ -73,39 +82,29 @@ def score(hypotheses: Sequence[str], references: Sequence[str], target_language:
 
     chrF is sacreBLEU's default, chrF2: it counts characters and no words, so it means the same in every language.
     """
-    return score_texts([(hypotheses, references)], target_language)[0]
+    _check_lines(hypotheses, references)
+    return score_counts([count_matches(hypotheses, references, target_language)], target_language)
 
 
-def score_texts(
-    texts: Sequence[tuple[Sequence[str], Sequence[str]]], target_language: str
-) -> tuple[Score, list[Score]]:
-    """(all texts as one, each by itself), of translations and references as `score` takes them.
+def count_matches(hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> Counts:
+    """The work of scoring, for as many lines as there are; none may be there, too."""
+    found = (_sentence_statistics(metric, hypotheses, references) for metric in _make_fast_metrics(target_language))
+    bleu, chrf = ([int(total) for total in counts.sum(axis=0)] if hypotheses else [] for counts in found)
+    return Counts(num_lines=len(hypotheses), bleu=bleu, chrf=chrf)
 
-    Every line is looked at once: what a metric counts in lines adds up to what it counts in a text.
-    """
-    for hypotheses, references in texts:
-        _check_lines(hypotheses, references)
-    # Imported here for the sake of those who score nothing: it takes 0.2 s.
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
 
-    bleu, chrf = BLEU(tokenize=bleu_tokenizer(target_language)), CHRF()
-    bleu_counts, chrf_counts = (
-        [_sentence_statistics(metric, *text).sum(axis=0) for text in texts] for metric in (bleu, chrf)
+def score_counts(parts: Sequence[Counts], target_language: str) -> Score:
+    """The scores of a text whose lines were counted in parts."""
+    parts = [part for part in parts if part.num_lines]
+    bleu, chrf = _make_fast_metrics(target_language)
+    bleu_totals, chrf_totals = (np.sum([getattr(part, name) for part in parts], axis=0) for name in ("bleu", "chrf"))
+    return Score(
+        bleu=_name_and_value(bleu, bleu_totals)[1],
+        chrf=_name_and_value(chrf, chrf_totals)[1],
+        bleu_signature=str(bleu.get_signature()),
+        chrf_signature=str(chrf.get_signature()),
+        num_lines=sum(part.num_lines for part in parts),
     )
-    num_lines = [len(hypotheses) for hypotheses, _ in texts]
-
-    def result(bleu_totals: NDArray[np.float64], chrf_totals: NDArray[np.float64], num_lines: int) -> Score:
-        return Score(
-            bleu=_name_and_value(bleu, bleu_totals)[1],
-            chrf=_name_and_value(chrf, chrf_totals)[1],
-            bleu_signature=str(bleu.get_signature()),
-            chrf_signature=str(chrf.get_signature()),
-            num_lines=num_lines,
-        )
-
-    each = [result(*parts) for parts in zip(bleu_counts, chrf_counts, num_lines, strict=True)]
-    return result(np.sum(bleu_counts, axis=0), np.sum(chrf_counts, axis=0), sum(num_lines)), each
 
 
 def measure(hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> tuple[Metric, ...]:
@@ -159,6 +158,17 @@ def _code_of(language: str) -> str:
 
 def _are_installed(*modules: str) -> bool:
     return all(find_spec(module) is not None for module in modules)
+
+
+def _make_fast_metrics(language: str) -> "tuple[SacreBleuMetric, SacreBleuMetric]":
+    """BLEU and chrF."""
+    # Imported here for the sake of those who score nothing: it takes 0.2 s.
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    bleu, chrf = BLEU(tokenize=bleu_tokenizer(language)), CHRF()
+    bleu.num_refs = chrf.num_refs = 1  # their signatures tell it, also where only counts were seen
+    return bleu, chrf
 
 
 def _make_metrics(language: str) -> "list[SacreBleuMetric]":

@@ -30,14 +30,12 @@ from septuagint.training.step import Training, rehearse, train_step
 from septuagint.training.synchrony import announce_arrival, check_no_drift, check_same_files
 from septuagint.training.timekeeper import Timekeeper
 from septuagint.training.validation import (
-    Share,
     Validation,
     best_of,
     measure_share,
     num_without_better,
     put_together,
     read_share,
-    read_validation,
     translate_share,
     weights_for_translation,
     with_weights,
@@ -339,6 +337,7 @@ class Loop:
                     sample_batches=self._sample_batches,
                     sets=self.dataset.valid,
                     vocabulary=self.dataset.vocabulary,
+                    target_language=self.dataset.manifest.target_language,
                     advance=self._break_off_at_signal,
                 )
             )
@@ -351,25 +350,18 @@ class Loop:
             received = max(entry["received"] or 0 for entry in shares)
             self.received = self.received or (signal.Signals(received) if received else None)
             return None
-        validation = self._put_together([read_share(entry["share"]) for entry in shares], weights)
+        validation = put_together(
+            [read_share(entry["share"]) for entry in shares],
+            self.progress.step,
+            sets=self.dataset.valid,
+            target_language=self.dataset.manifest.target_language,
+            weights=weights,
+        )
         seconds, is_best = time.monotonic() - begin, self._is_better(validation)
         if self.world.rank == 0:  # what is the same on all ranks stands in one record alone
             self.events.emit("validation", **validation.fields(), seconds=seconds, is_best=is_best)
         self.exchange_records()
         return validation
-
-    def _put_together(self, shares: list[Share], weights: str) -> Validation:
-        """Scored once, and told to all."""
-        validation = None
-        if self.world.rank == 0:
-            validation = put_together(
-                shares,
-                self.progress.step,
-                sets=self.dataset.valid,
-                target_language=self.dataset.manifest.target_language,
-                weights=weights,
-            )
-        return read_validation(self.world.broadcast(None if validation is None else asdict(validation)))
 
     def _break_off_at_signal(self, num_sentences: int) -> None:
         if self.signals.received is not None:

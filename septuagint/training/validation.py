@@ -1,6 +1,5 @@
 """Validation: two losses that can be compared, and BLEU and chrF of text that was really translated."""
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from septuagint.batch import Microbatch
 from septuagint.data.dataset import EvaluationSet
 from septuagint.data.vocabulary import Vocabulary
 from septuagint.inference.beam import translate_ids
-from septuagint.inference.scoring import Score, score_texts
+from septuagint.inference.scoring import Counts, Score, count_matches, score_counts
 from septuagint.model.attention import make_layout
 from septuagint.training.checkpoint import checkpoint_path
 from septuagint.training.precision import DTYPES
@@ -74,16 +73,16 @@ def read_validation(entry: dict[str, Any]) -> Validation:
 class Share:
     """What one rank measured of a validation."""
 
-    translations: dict[int, str]  # by the line's number in all sets together
+    counts: list[Counts]  # of its lines of each set
     valid_loss: tuple[float, int]  # (sum, tokens)
     sample_loss: tuple[float, int]
 
 
 def read_share(entry: dict[str, Any]) -> Share:
-    """A share as `asdict` and JSON left it: keys are text there, and tuples are lists."""
+    """A share as `asdict` and JSON left it: tuples are lists there."""
     (valid_sum, num_valid), (sample_sum, num_sample) = entry["valid_loss"], entry["sample_loss"]
     return Share(
-        translations={int(row): line for row, line in entry["translations"].items()},
+        counts=[Counts(**counts) for counts in entry["counts"]],
         valid_loss=(valid_sum, num_valid),
         sample_loss=(sample_sum, num_sample),
     )
@@ -96,16 +95,22 @@ def measure_share(
     sample_batches: Sequence[Microbatch],
     sets: Sequence[EvaluationSet],
     vocabulary: Vocabulary,
+    target_language: str,
     advance: Callable[[int], None],
 ) -> Share:
     """This rank's part of a validation of the weights as they are. `advance` may raise to break it off."""
-    sources = [line for text in sets for line in text.source]
+    lines = [(place, row) for place, text in enumerate(sets) for row in range(len(text.source))]
     rank, size = training.world.rank, training.world.size
     # Dealt by length, so that all ranks have the same to do.
-    rows = sorted(range(len(sources)), key=lambda row: -len(sources[row]))[rank::size]
-    translations = translate_share(training, [sources[row] for row in rows], vocabulary, advance)
+    mine = sorted(lines, key=lambda line: -len(sets[line[0]].source[line[1]]))[rank::size]
+    translations = translate_share(training, [sets[place].source[row] for place, row in mine], vocabulary, advance)
+    found: list[tuple[list[str], list[str]]] = [([], []) for _ in sets]
+    for (place, row), translation in zip(mine, translations, strict=True):
+        hypotheses, references = found[place]
+        hypotheses.append(translation)
+        references.append(sets[place].target_lines[row])
     return Share(
-        translations=dict(zip(rows, translations, strict=True)),
+        counts=[count_matches(*text, target_language) for text in found],
         valid_loss=_loss(training, valid_batches[rank::size], advance),
         sample_loss=_loss(training, sample_batches[rank::size], advance),
     )
@@ -114,21 +119,15 @@ def measure_share(
 def put_together(
     shares: Sequence[Share], step: int, *, sets: Sequence[EvaluationSet], target_language: str, weights: str
 ) -> Validation:
-    """All shares of a validation, scored."""
-    lines = {row: line for share in shares for row, line in share.translations.items()}
-    begins = [0, *itertools.accumulate(len(text.target_lines) for text in sets)]
-    texts = [
-        ([lines[row] for row in range(begin, end)], text.target_lines)
-        for text, (begin, end) in zip(sets, itertools.pairwise(begins), strict=True)
-    ]
-    scores, scores_of_each = score_texts(texts, target_language)
+    """All shares of a validation."""
+    counts_of_sets = {text.name: [share.counts[place] for share in shares] for place, text in enumerate(sets)}
     return Validation(
         step=step,
         weights=weights,
         valid_loss=_mean([share.valid_loss for share in shares]),
         train_sample_loss=_mean([share.sample_loss for share in shares]),
-        scores=scores,
-        scores_of_sets=dict(zip((text.name for text in sets), scores_of_each, strict=True)),
+        scores=score_counts([counts for share in shares for counts in share.counts], target_language),
+        scores_of_sets={name: score_counts(counts, target_language) for name, counts in counts_of_sets.items()},
     )
 
 

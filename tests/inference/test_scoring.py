@@ -12,7 +12,7 @@ from sacrebleu.significance import PairedTest
 
 from septuagint.errors import DataError
 from septuagint.inference import scoring
-from septuagint.inference.scoring import bleu_tokenizer, compare, measure, score, score_texts
+from septuagint.inference.scoring import bleu_tokenizer, compare, count_matches, measure, score, score_counts
 
 HYPOTHESES = ["The cat sat on the mat.", "There is a dog in the garden, isn't there?", ""]
 REFERENCES = ["The cat sat on a mat.", "There's a dog in the garden, is there not?", "Nothing."]
@@ -35,12 +35,12 @@ def test_scores_equal_those_of_sacrebleu():
     assert result.num_lines == 3
 
 
-def test_several_texts_have_the_scores_of_each_and_of_all_their_lines():
-    texts = [(SMALL_MISTAKES, LONG_TEXT), (BIG_MISTAKES, LONG_TEXT)]
-    together, each = score_texts(texts, "de")
-    assert together == score(SMALL_MISTAKES + BIG_MISTAKES, LONG_TEXT * 2, "de")
-    assert each == [score(*text, "de") for text in texts]
-    assert each[0].bleu > together.bleu > each[1].bleu
+def test_counts_of_parts_have_the_scores_of_all_their_lines():
+    texts = [(SMALL_MISTAKES, LONG_TEXT), ([], []), (BIG_MISTAKES, LONG_TEXT)]
+    parts = [count_matches(*text, "de") for text in texts]
+    assert score_counts(parts, "de") == score(SMALL_MISTAKES + BIG_MISTAKES, LONG_TEXT * 2, "de")
+    assert score_counts(parts[:2], "de") == score(*texts[0], "de")
+    assert score_counts(parts, "de").bleu < score_counts(parts[:1], "de").bleu
 
 
 def test_signatures_tell_how_the_scores_were_made():
