@@ -19,6 +19,7 @@ from septuagint.inference.artifact import MANIFEST, Artifact, NewerArtifactError
 from septuagint.inference.export import artifact_of_run, export
 from septuagint.inference.export_summary import check_options
 from septuagint.inference.model_card import Background, write_card
+from septuagint.inference.parity import score_artifact
 from septuagint.inference.scoring import Score
 from septuagint.inference.trained import open_trained
 from septuagint.training.checkpoint import (
@@ -122,6 +123,20 @@ class TestChecks:
             assert checks["bleu_lines"] == len((prepared / "valid.en").read_text().splitlines())
         with open_translator(tmp_path / "a") as translator:
             assert len(list(translator.translate([["red dog two", ""]]))) == 2
+
+    def test_much_validation_text_is_looked_at_here_and_there(self, run_folder, prepared, tmp_path, monkeypatch):
+        looked_at = []
+
+        def note_lines(artifact, sources, references, advance):
+            looked_at.append((list(sources), list(references)))
+            return score_artifact(artifact, sources, references, advance)
+
+        monkeypatch.setattr(export_module, "_MAX_BLEU_LINES", 3)
+        monkeypatch.setattr(export_module, "score_artifact", note_lines)
+        checks = export(run_folder, tmp_path / "a", report=QUIET).manifest.checks
+        sides = [(prepared / f"valid.{language}").read_text().splitlines() for language in ("en", "de")]
+        assert checks["bleu_lines"] == 3
+        assert looked_at == [tuple([lines[0], lines[3], lines[7]] for lines in sides)] * 2
 
     def test_int8_is_much_smaller_than_float32(self, run_folder, tmp_path):
         sizes = [
