@@ -183,13 +183,14 @@ def show(result: dict[str, Any], *, is_markdown: bool) -> None:
 
 
 def draw_bleu(results: list[dict[str, Any]]) -> str:
-    """A line for each run, coloured by recipe."""
-    curves = {
-        " ".join([result["runs"][0]["preset"], *result["settings"]]): [
-            {look["minutes"]: look["bleu"] for look in run["validations"]} for run in result["runs"]
-        ]
-        for result in results
-    }
+    """A line for each run, coloured by recipe; a recipe is called by its preset and what the other has not."""
+    shared = set.intersection(*(set(result["settings"]) for result in results))
+    curves = {}
+    for result in results:
+        preset = result["runs"][0]["preset"]
+        told = {*shared, f"model.preset={preset}"}
+        name = " ".join([preset, *(setting for setting in result["settings"] if setting not in told)])
+        curves[name] = [{look["minutes"]: look["bleu"] for look in run["validations"]} for run in result["runs"]]
     if len(curves) > 2:
         sys.exit(f"--svg draws up to two recipes, not {len(curves)}")
     return draw("BLEU over minutes", curves, Axis(label="minutes"), Axis(label="validation BLEU"), legend_top=150)
