@@ -332,11 +332,17 @@ def times_at(record: Record, look: Validation | None, goal: str) -> dict[str, An
     names = (f"steps {goal}", f"minutes {goal}", f"minutes {goal}, steps alone")
     if look is None:
         return dict.fromkeys(names)
-    attempts, steps = {attempt.number: attempt for attempt in record.attempts}, record.steps[0]
+    steps = record.steps[0]
+    seconds_in_steps = float(steps.wall[steps.step <= look.step].sum())
+    return dict(zip(names, (look.step, minutes_at(record, look), seconds_in_steps / 60), strict=True))
+
+
+def minutes_at(record: Record, look: Validation) -> float:
+    """By the clock, from the start of each attempt, until a validation had been done."""
+    attempts = {attempt.number: attempt for attempt in record.attempts}
     seconds = look.time - attempts[look.attempt].start_time
     seconds += sum(attempt.seconds for number, attempt in attempts.items() if number < look.attempt)
-    seconds_in_steps = float(steps.wall[steps.step <= look.step].sum())
-    return dict(zip(names, (look.step, seconds / 60, seconds_in_steps / 60), strict=True))
+    return seconds / 60
 
 
 def show_quality(result: dict[str, Any]) -> None:

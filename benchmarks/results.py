@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from curves import Run, draw, how_it_ran, is_finished, print_table, times_at, train
+from curves import Run, draw, how_it_ran, is_finished, minutes_at, print_table, train
 from sacrebleu.metrics.bleu import BLEU
 
 from septuagint.data.dataset import EvaluationSet, open_evaluation_sets
@@ -34,7 +34,7 @@ from septuagint.inference.scoring import bleu_tokenizer, score
 from septuagint.inference.trained import Trained, open_trained
 from septuagint.model.transformer import Transformer
 from septuagint.report.drawing.axes import Axis
-from septuagint.report.reading.record import read_record
+from septuagint.report.reading.record import Record, read_record
 from septuagint.training.precision import DTYPES, choose_device, choose_precision
 
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "bleu_lowercase": "BLEU lc"}
@@ -105,7 +105,6 @@ def measure(seed: int, folder: Path, arguments: argparse.Namespace, *, name: str
         raise UserError(f"{arguments.config}: has no test sets; add [[data.test]], and prepare again")
     network = trained.network().to(choose_device())
     scores = {text.name: score_set(text, network, trained, seed, arguments) for text in sets}
-    best = max(look.bleu or 0.0 for look in (*record.validations, *record.averages))
     return {
         "seed": seed,
         "ran": how_it_ran(record),
@@ -113,11 +112,11 @@ def measure(seed: int, folder: Path, arguments: argparse.Namespace, *, name: str
         "num_parameters": sum(parameter.numel() for parameter in network.parameters()),
         "preset": trained.config["model"]["preset"],
         "weights": trained.name,
-        "validation_bleu": best,
-        "minutes": times_at(record, record.validations[-1], "in all")["minutes in all"],
+        "validation_bleu": best_bleu(record),
+        "minutes": minutes_at(record, record.validations[-1]),
         "validations": [
             {
-                "minutes": times_at(record, look, "")["minutes "],
+                "minutes": minutes_at(record, look),
                 "step": look.step,
                 "loss": look.valid_loss,
                 "bleu": look.bleu,
@@ -127,6 +126,11 @@ def measure(seed: int, folder: Path, arguments: argparse.Namespace, *, name: str
         ],
         "scores": scores,
     }
+
+
+def best_bleu(record: Record) -> float:
+    """On validation text, of a checkpoint or the average of the last ones."""
+    return max(look.bleu or 0.0 for look in (*record.validations, *record.averages))
 
 
 def score_set(

@@ -1,19 +1,21 @@
 """The strongest model that a text allows: trained on what two weaker ones say of it, besides the text itself.
 
-    python benchmarks/strongest.py CONFIG --folder DIR [--teacher KEY=VALUE ...] [--student KEY=VALUE ...]
-                                   [--beams 4] [--json FILE]
+    python benchmarks/strongest.py CONFIG --folder DIR [--set KEY=VALUE ...] [--teacher KEY=VALUE ...]
+                                   [--student KEY=VALUE ...] [--beams 4] [--json FILE]
 
 CONFIG is the configuration of a prepared data folder with test sets. Nothing but that folder is read, so it can be
 brought to the machine that trains. In DIR, one after the other, and only what is not there yet:
 
     text/      the text of the data folder, a file for each corpus and language
-    forward/   a teacher, trained as CONFIG says
     backward/  a teacher for the other direction
-    said/      training sources as the first teacher translates them, training targets as the second one does
+    forward/   a teacher, trained as CONFIG says
+    said/      training sources as `forward` translates them, training targets as `backward` does
     student/   trained on the text, and on both translations of it beside it (data diversification)
 
-`--teacher` and `--student` change settings of CONFIG for these. Teachers and student are scored on the test sets as
-`results.py` does. Then `septuagint export DIR/student` makes an artifact of it.
+`--set` changes settings of CONFIG, `--teacher` and `--student` those of a part of it. The student is scored on the test
+sets as `results.py` does; teachers only on validation text. `septuagint export DIR/student` then makes an artifact of
+it. `septuagint train DIR/student.toml` is the same training with the settings of CONFIG, to compare with what it was
+without teachers.
 """
 
 import argparse
@@ -25,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from curves import PROGRAM
-from results import measure, show, translate
+from curves import PROGRAM, Run, is_finished, minutes_at, train
+from results import best_bleu, measure, show, translate
 
 from septuagint.config import Config
 from septuagint.config_file import load_config
@@ -37,6 +39,7 @@ from septuagint.errors import UserError
 from septuagint.inference.trained import Trained, open_trained
 from septuagint.model.transformer import Transformer
 from septuagint.progress import ProgressReport
+from septuagint.report.reading.record import read_record
 from septuagint.training.precision import choose_device
 
 SPLITS = ("train", "valid", "test")
@@ -47,35 +50,50 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
     parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
     parser.add_argument("--teacher", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
     parser.add_argument("--student", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
     parser.add_argument("--beams", type=int, default=4, help="hypotheses that searches follow side by side")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     try:
-        results = build(arguments)
+        result = build(arguments)
     except UserError as error:
         sys.exit(str(error))
-    for result in results:
-        show(result, is_markdown=False)
+    show(result, is_markdown=False)
+    for name, told in result["teachers"].items():
+        print(f"{name}: {told['minutes']:.2f} minutes, validation BLEU {told['validation_bleu']:.2f}")
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
-def build(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """What teachers and student came to."""
+def build(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the student came to, and its teachers."""
     folder = arguments.folder.absolute()
-    config = load_config(arguments.config)
+    config = load_config(arguments.config, arguments.overrides)
     dataset = open_dataset(config.data, ProgressReport(is_quiet=True))
     texts = write_text(dataset, folder / "text")
     backward = write_config(folder / "backward.toml", config, dataset, swapped(texts), is_swapped=True)
-    results = [
-        train("forward", arguments.config, arguments.teacher, arguments),
-        train("backward", backward, arguments.teacher, arguments),
-    ]
+    teachers = {
+        "backward": teach(folder / "backward", backward, arguments.teacher),
+        "forward": teach(folder / "forward", arguments.config, [*arguments.overrides, *arguments.teacher]),
+    }
     said = {"train": [*texts["train"], *translations(folder, dataset, texts["train"], arguments.beams)]}
     student = write_config(folder / "student.toml", config, dataset, texts | said, is_swapped=False)
-    return [*results, train("student", student, arguments.student, arguments)]
+    print("student: begins", file=sys.stderr)
+    options = argparse.Namespace(
+        config=student, overrides=arguments.student, beams=arguments.beams, translations=folder / "translations"
+    )
+    seed = load_config(student, arguments.student).training.seed
+    run = measure(seed, folder, options, name="student")
+    settings = [*arguments.overrides, *arguments.student]
+    return {
+        "config": str(arguments.config),
+        "settings": settings,
+        "beams": arguments.beams,
+        "runs": [run],
+        "teachers": teachers,
+    }
 
 
 def write_text(dataset: Dataset, folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -144,13 +162,14 @@ def write_config(
     return path
 
 
-def train(name: str, config: Path, overrides: list[str], arguments: argparse.Namespace) -> dict[str, Any]:
-    """A training in DIR/name, and its scores."""
-    print(f"{name}: begins", file=sys.stderr)
-    options = argparse.Namespace(config=config, overrides=overrides, beams=arguments.beams, translations=None)
-    seed = load_config(config, overrides).training.seed
-    run = measure(seed, arguments.folder.absolute(), options, name=name)
-    return {"config": str(config), "settings": overrides, "beams": arguments.beams, "runs": [run]}
+def teach(folder: Path, config: Path, overrides: list[str]) -> dict[str, float]:
+    """A teacher, trained in a folder of its own, and how good it is on validation text."""
+    run = Run(path=folder.name, name=folder.name, folder=folder, overrides=overrides, environment={})
+    if not is_finished(run, config):
+        print(f"{run.name}: begins", file=sys.stderr)
+        train(run, config)
+    record = read_record(folder)
+    return {"minutes": minutes_at(record, record.validations[-1]), "validation_bleu": best_bleu(record)}
 
 
 def translations(folder: Path, dataset: Dataset, texts: list[dict[str, Any]], num_beams: int) -> list[dict[str, Any]]:
