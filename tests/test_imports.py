@@ -22,7 +22,7 @@ LAYERS = [
     | set("model.kernels.loss model.kernels.sums".split())
     | set("inference.search inference.slot_queue inference.slots inference.gpu_kernels inference.beam".split())
     | set("inference.vocabulary_map".split())
-    | set("inference.length_batches inference.scoring inference.segmenter".split())
+    | set("inference.length_batches inference.ngrams inference.scoring inference.segmenter".split())
     | set("inference.text_checks inference.argos_sentences".split())
     | set("training.muon training.optimizer training.precision training.recorder training.step".split())
     | set("training.meter training.memory".split())

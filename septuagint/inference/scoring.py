@@ -7,6 +7,7 @@ sacreBLEU holds a thousand, and a text of 100,000 lines does not fit into memory
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from septuagint.errors import DataError
+from septuagint.inference.ngrams import characters_of, count_shared, words_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreBleuMetric
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
 # Codes of two and of three letters: data may call Japanese `ja`, or `jpn_Jpan` as FLORES does.
 _CHINESE = {"zh", "zho", "cmn", "yue"}
@@ -28,6 +32,8 @@ _WITHOUT_SPACES = {"th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bo
 # sacreBLEU's own numbers: the same text gives the same interval here, there and tomorrow.
 _NUM_RESAMPLES = 1000
 _SEED = 12345
+
+_LINES_AT_A_TIME = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,10 +93,47 @@ def score(hypotheses: Sequence[str], references: Sequence[str], target_language:
 
 
 def count_matches(hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> Counts:
-    """The work of scoring, for as many lines as there are; none may be there, too."""
-    found = (_sentence_statistics(metric, hypotheses, references) for metric in _make_fast_metrics(target_language))
-    bleu, chrf = ([int(total) for total in counts.sum(axis=0)] if hypotheses else [] for counts in found)
-    return Counts(num_lines=len(hypotheses), bleu=bleu, chrf=chrf)
+    """The work of scoring, for as many lines as there are; none may be there, too.
+
+    The same numbers as sacreBLEU's own, several times as fast: training waits for them.
+    """
+    metrics = _make_fast_metrics(target_language)
+    starts = range(0, len(hypotheses), _LINES_AT_A_TIME)
+    ends = (start + _LINES_AT_A_TIME for start in starts)
+    blocks = [
+        _count_block(hypotheses[start:end], references[start:end], *metrics)
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    return Counts(
+        num_lines=len(hypotheses),
+        bleu=[sum(column) for column in zip(*(bleu for bleu, _ in blocks), strict=True)],
+        chrf=[sum(column) for column in zip(*(chrf for _, chrf in blocks), strict=True)],
+    )
+
+
+def _count_block(
+    hypotheses: Sequence[str], references: Sequence[str], bleu: "BLEU", chrf: "CHRF"
+) -> tuple[list[int], list[int]]:
+    """What both metrics count, in the order in which sacreBLEU has it.
+
+    BLEU: lengths of both sides, then for each order what matches, then for each order all n-grams of the hypotheses.
+    chrF: for each order the n-grams of the hypotheses, those of the references, and what matches. A line whose
+    reference is too short for an order does not count there.
+    """
+    known: dict[str, int] = {}
+    ours, theirs = (words_of(map(bleu._preprocess_segment, lines), known) for lines in (hypotheses, references))
+    of_bleu = [
+        int(ours.lengths_L.sum()),
+        int(theirs.lengths_L.sum()),
+        *count_shared(ours, theirs, bleu.max_ngram_order),
+        *(int(ours.count(order).sum()) for order in range(1, bleu.max_ngram_order + 1)),
+    ]
+    ours, theirs = characters_of(hypotheses), characters_of(references)
+    of_chrf = []
+    for order, num_shared in enumerate(count_shared(ours, theirs, chrf.char_order), 1):
+        of_references = theirs.count(order)
+        of_chrf += [int(ours.count(order)[of_references > 0].sum()), int(of_references.sum()), num_shared]
+    return of_bleu, of_chrf
 
 
 def score_counts(parts: Sequence[Counts], target_language: str) -> Score:
@@ -160,8 +203,9 @@ def _are_installed(*modules: str) -> bool:
     return all(find_spec(module) is not None for module in modules)
 
 
-def _make_fast_metrics(language: str) -> "tuple[SacreBleuMetric, SacreBleuMetric]":
-    """BLEU and chrF."""
+@cache
+def _make_fast_metrics(language: str) -> "tuple[BLEU, CHRF]":
+    """BLEU and chrF: the same ones every time, since a tokenizer remembers the references of the last validation."""
     # Imported here for the sake of those who score nothing: it takes 0.2 s.
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF

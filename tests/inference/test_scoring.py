@@ -1,9 +1,11 @@
 """Scores are sacreBLEU's own, with the tokenizer that the target language needs."""
 
 import logging
+from unittest import mock
 
 import pytest
 import sacrebleu
+from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -33,6 +35,21 @@ def test_scores_equal_those_of_sacrebleu():
     assert result.chrf == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
     assert 0 < result.bleu < result.chrf < 100
     assert result.num_lines == 3
+
+
+# Few letters, so that lines share n-grams and repeat them; spaces of several kinds, and what is not in the first plane.
+LINES = st.text(st.sampled_from("aab. \t\u00a0\u3000ä漢字🎈\udc80"), max_size=30)
+
+
+@pytest.mark.parametrize("language", ["de", "zh", "th"])
+@given(pairs=st.lists(st.tuples(LINES, LINES), min_size=1, max_size=8))
+def test_counts_are_those_of_sacrebleu(language, pairs):
+    hypotheses, references = map(list, zip(*pairs, strict=True))
+    with mock.patch.object(scoring, "_LINES_AT_A_TIME", 3):
+        found = count_matches(hypotheses, references, language)
+    for metric, counts in ((BLEU(tokenize=bleu_tokenizer(language)), found.bleu), (CHRF(), found.chrf)):
+        of_lines = metric._extract_corpus_statistics(hypotheses, [references])
+        assert counts == [sum(column) for column in zip(*of_lines, strict=True)]
 
 
 def test_counts_of_parts_have_the_scores_of_all_their_lines():
