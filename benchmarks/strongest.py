@@ -86,10 +86,9 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
     )
     seed = load_config(student, arguments.student).training.seed
     run = measure(seed, folder, options, name="student")
-    settings = [*arguments.overrides, *arguments.student]
     return {
         "config": str(arguments.config),
-        "settings": settings,
+        "settings": [*arguments.overrides, *arguments.student],
         "beams": arguments.beams,
         "runs": [run],
         "teachers": teachers,

@@ -98,12 +98,8 @@ def count_matches(hypotheses: Sequence[str], references: Sequence[str], target_l
     The same numbers as sacreBLEU's own, several times as fast: training waits for them.
     """
     metrics = _make_fast_metrics(target_language)
-    starts = range(0, len(hypotheses), _LINES_AT_A_TIME)
-    ends = (start + _LINES_AT_A_TIME for start in starts)
-    blocks = [
-        _count_block(hypotheses[start:end], references[start:end], *metrics)
-        for start, end in zip(starts, ends, strict=True)
-    ]
+    places = [slice(start, start + _LINES_AT_A_TIME) for start in range(0, len(hypotheses), _LINES_AT_A_TIME)]
+    blocks = [_count_block(hypotheses[place], references[place], *metrics) for place in places]
     return Counts(
         num_lines=len(hypotheses),
         bleu=[sum(column) for column in zip(*(bleu for bleu, _ in blocks), strict=True)],
