@@ -114,18 +114,23 @@ def measure(seed: int, folder: Path, arguments: argparse.Namespace, *, name: str
         "weights": trained.name,
         "validation_bleu": best_bleu(record),
         "minutes": minutes_at(record, record.validations[-1]),
-        "validations": [
-            {
-                "minutes": minutes_at(record, look),
-                "step": look.step,
-                "loss": look.valid_loss,
-                "bleu": look.bleu,
-                "sets": look.sets,
-            }
-            for look in record.validations
-        ],
+        "validations": tell_validations(record),
         "scores": scores,
     }
+
+
+def tell_validations(record: Record) -> list[dict[str, Any]]:
+    """What each came to, and after how many minutes."""
+    return [
+        {
+            "minutes": minutes_at(record, look),
+            "step": look.step,
+            "loss": look.valid_loss,
+            "bleu": look.bleu,
+            "sets": look.sets,
+        }
+        for look in record.validations
+    ]
 
 
 def best_bleu(record: Record) -> float:

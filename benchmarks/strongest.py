@@ -1,34 +1,33 @@
 """The strongest model that a text allows: trained on what two weaker ones say of it, besides the text itself.
 
-    python benchmarks/strongest.py CONFIG --folder DIR [--set KEY=VALUE ...] [--teacher KEY=VALUE ...]
-                                   [--student KEY=VALUE ...] [--beams 4] [--json FILE]
+    python benchmarks/strongest.py CONFIG --folder DIR [--set KEY=VALUE ...] [--beams 4] [--json FILE]
+               [--backward KEY=VALUE ...] [--forward KEY=VALUE ...] [--student KEY=VALUE ...]
 
 CONFIG is the configuration of a prepared data folder with test sets. Nothing but that folder is read, so it can be
 brought to the machine that trains. In DIR, one after the other, and only what is not there yet:
 
     text/      the text of the data folder, a file for each corpus and language
     backward/  a teacher for the other direction
-    forward/   a teacher, trained as CONFIG says
+    forward/   a teacher, trained as CONFIG says: what the student would be without teachers
     said/      training sources as `forward` translates them, training targets as `backward` does
     student/   trained on the text, and on both translations of it beside it (data diversification)
 
-`--set` changes settings of CONFIG, `--teacher` and `--student` those of a part of it. The student is scored on the test
-sets as `results.py` does; teachers only on validation text. `septuagint export DIR/student` then makes an artifact of
-it. `septuagint train DIR/student.toml` is the same training with the settings of CONFIG, to compare with what it was
-without teachers.
+`--set` changes settings of CONFIG for all three, the others those of one. The student is scored on the test sets as
+`results.py` does; teachers only on validation text. `septuagint export DIR/student` then makes an artifact of it.
 """
 
 import argparse
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from curves import PROGRAM, Run, is_finished, minutes_at, train
-from results import best_bleu, measure, show, translate
+from results import best_bleu, measure, show, tell_validations, translate
 
 from septuagint.config import Config
 from septuagint.config_file import load_config
@@ -51,8 +50,8 @@ def main() -> None:
     parser.add_argument("config", type=Path)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
-    parser.add_argument("--teacher", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--student", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
+    for part in ("backward", "forward", "student"):
+        parser.add_argument(f"--{part}", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
     parser.add_argument("--beams", type=int, default=4, help="hypotheses that searches follow side by side")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
@@ -63,6 +62,9 @@ def main() -> None:
     show(result, is_markdown=False)
     for name, told in result["teachers"].items():
         print(f"{name}: {told['minutes']:.2f} minutes, validation BLEU {told['validation_bleu']:.2f}")
+    for name, told in result["said"].items():
+        rate = f"{told['lines'] / told['seconds']:,.0f} lines a second"
+        print(f"{name}: said {told['lines']:,} lines in {told['seconds']:.1f} s, {rate}")
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
@@ -75,11 +77,12 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
     texts = write_text(dataset, folder / "text")
     backward = write_config(folder / "backward.toml", config, dataset, swapped(texts), is_swapped=True)
     teachers = {
-        "backward": teach(folder / "backward", backward, arguments.teacher),
-        "forward": teach(folder / "forward", arguments.config, [*arguments.overrides, *arguments.teacher]),
+        "backward": teach(folder / "backward", backward, arguments.backward),
+        "forward": teach(folder / "forward", arguments.config, [*arguments.overrides, *arguments.forward]),
     }
-    said = {"train": [*texts["train"], *translations(folder, dataset, texts["train"], arguments.beams)]}
-    student = write_config(folder / "student.toml", config, dataset, texts | said, is_swapped=False)
+    entries, said = translations(folder, dataset, texts["train"], arguments.beams)
+    more = texts | {"train": [*texts["train"], *entries]}
+    student = write_config(folder / "student.toml", config, dataset, more, is_swapped=False)
     print("student: begins", file=sys.stderr)
     options = argparse.Namespace(
         config=student, overrides=arguments.student, beams=arguments.beams, translations=folder / "translations"
@@ -92,6 +95,7 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
         "beams": arguments.beams,
         "runs": [run],
         "teachers": teachers,
+        "said": said,
     }
 
 
@@ -105,24 +109,28 @@ def write_text(dataset: Dataset, folder: Path) -> dict[str, list[dict[str, Any]]
         entry: dict[str, Any] = {"name": corpus.name, "weight": weight}
         for side, sentences in zip(("source", "target"), sides, strict=True):
             entry[side] = str(folder / f"train.{corpus.name}.{side}")
-            write_lines(Path(entry[side]), map(decode, sentences))
+            write_once(Path(entry[side]), map(decode, sentences))
         texts["train"].append(entry)
     for split, sets in (("valid", dataset.valid), ("test", dataset.test)):
         for text in sets:
             entry = {"name": text.name}
             for side, lines in (("source", text.source_lines), ("target", text.target_lines)):
                 entry[side] = str(folder / f"{split}.{text.name}.{side}")
-                write_lines(Path(entry[side]), lines)
+                write_once(Path(entry[side]), lines)
             texts[split].append(entry)
     return texts
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """A file of lines, once: they are not asked for where it is there."""
+def write_once(path: Path, lines: Iterable[str]) -> None:
+    """Lines are not asked for where the file is there."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with written_aside(path) as file:
-            file.writelines(f"{line}\n".encode() for line in lines)
+        write_lines(path, lines)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_aside(path) as file:
+        file.writelines(f"{line}\n".encode() for line in lines)
 
 
 def swapped(texts: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
@@ -161,32 +169,46 @@ def write_config(
     return path
 
 
-def teach(folder: Path, config: Path, overrides: list[str]) -> dict[str, float]:
+def teach(folder: Path, config: Path, overrides: list[str]) -> dict[str, Any]:
     """A teacher, trained in a folder of its own, and how good it is on validation text."""
     run = Run(path=folder.name, name=folder.name, folder=folder, overrides=overrides, environment={})
     if not is_finished(run, config):
         print(f"{run.name}: begins", file=sys.stderr)
         train(run, config)
     record = read_record(folder)
-    return {"minutes": minutes_at(record, record.validations[-1]), "validation_bleu": best_bleu(record)}
+    return {
+        "minutes": minutes_at(record, record.validations[-1]),
+        "validation_bleu": best_bleu(record),
+        "validations": tell_validations(record),
+    }
 
 
-def translations(folder: Path, dataset: Dataset, texts: list[dict[str, Any]], num_beams: int) -> list[dict[str, Any]]:
-    """What the teachers say: training corpora with one side of the text, and a translation of it on the other."""
-    entries = []
+def translations(
+    folder: Path, dataset: Dataset, texts: list[dict[str, Any]], num_beams: int
+) -> tuple[list[dict[str, Any]], dict[str, dict[str, float]]]:
+    """What the teachers say: training corpora with one side of the text, and a translation of it on the other.
+
+    And how many lines each teacher said in how many seconds, from text to text; what was there before is not counted.
+    """
+    entries, told = [], {}
     for teacher, given, written, shards in (
         ("forward", "source", "target", dataset.train.sources),
         ("backward", "target", "source", dataset.train.targets),
     ):
         trained = open_trained(folder / teacher)
         network = trained.network().to(choose_device())
+        num_lines, begin = 0, time.perf_counter()
         for entry, sentences in zip(texts, shards, strict=True):
             name = f"{teacher}-{entry['name']}"
             path = folder / "said" / f"{name}.{written}"
-            print(f"{path.name}: {len(sentences):,} lines", file=sys.stderr)
-            write_lines(path, say(network, trained, sentences, num_beams))
             entries.append({"name": name, "weight": entry["weight"], given: entry[given], written: str(path)})
-    return entries
+            if not path.exists():
+                print(f"{path.name}: {len(sentences):,} lines", file=sys.stderr)
+                write_lines(path, say(network, trained, sentences, num_beams))
+                num_lines += len(sentences)
+        if num_lines:
+            told[teacher] = {"lines": num_lines, "seconds": time.perf_counter() - begin}
+    return entries, told
 
 
 def say(network: Transformer, trained: Trained, sentences: Sentences, num_beams: int) -> Iterator[str]:
