@@ -1,6 +1,7 @@
 """The strongest model that a text allows: trained on what two weaker ones say of it, besides the text itself.
 
-    python benchmarks/strongest.py CONFIG --folder DIR [--set KEY=VALUE ...] [--beams 4] [--json FILE]
+    python benchmarks/strongest.py CONFIG --folder DIR [--set KEY=VALUE ...] [--json FILE]
+               [--beams 4] [--teacher-beams 2]
                [--backward KEY=VALUE ...] [--forward KEY=VALUE ...] [--student KEY=VALUE ...]
 
 CONFIG is the configuration of a prepared data folder with test sets. Nothing but that folder is read, so it can be
@@ -52,7 +53,8 @@ def main() -> None:
     parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
     for part in ("backward", "forward", "student"):
         parser.add_argument(f"--{part}", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--beams", type=int, default=4, help="hypotheses that searches follow side by side")
+    parser.add_argument("--beams", type=int, default=4, help="hypotheses that a search for test text follows")
+    parser.add_argument("--teacher-beams", type=int, default=2, help="the same, of teachers that say training text")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     try:
@@ -80,7 +82,7 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
         "backward": teach(folder / "backward", backward, arguments.backward),
         "forward": teach(folder / "forward", arguments.config, [*arguments.overrides, *arguments.forward]),
     }
-    entries, said = translations(folder, dataset, texts["train"], arguments.beams)
+    entries, said = translations(folder, dataset, texts["train"], arguments.teacher_beams)
     more = texts | {"train": [*texts["train"], *entries]}
     student = write_config(folder / "student.toml", config, dataset, more, is_swapped=False)
     print("student: begins", file=sys.stderr)
@@ -195,20 +197,25 @@ def translations(
         ("forward", "source", "target", dataset.train.sources),
         ("backward", "target", "source", dataset.train.targets),
     ):
-        trained = open_trained(folder / teacher)
-        network = trained.network().to(choose_device())
-        num_lines, begin = 0, time.perf_counter()
+        missing = {}
         for entry, sentences in zip(texts, shards, strict=True):
             name = f"{teacher}-{entry['name']}"
             path = folder / "said" / f"{name}.{written}"
             entries.append({"name": name, "weight": entry["weight"], given: entry[given], written: str(path)})
             if not path.exists():
-                print(f"{path.name}: {len(sentences):,} lines", file=sys.stderr)
-                write_lines(path, say(network, trained, sentences, num_beams))
-                num_lines += len(sentences)
-        if num_lines:
-            told[teacher] = {"lines": num_lines, "seconds": time.perf_counter() - begin}
+                missing[path] = sentences
+        if missing:
+            begin = time.perf_counter()
+            say_all(missing, open_trained(folder / teacher), num_beams)
+            told[teacher] = {"lines": sum(map(len, missing.values())), "seconds": time.perf_counter() - begin}
     return entries, told
+
+
+def say_all(texts: dict[Path, Sentences], trained: Trained, num_beams: int) -> None:
+    network = trained.network().to(choose_device())
+    for path, sentences in texts.items():
+        print(f"{path.name}: {len(sentences):,} lines", file=sys.stderr)
+        write_lines(path, say(network, trained, sentences, num_beams))
 
 
 def say(network: Transformer, trained: Trained, sentences: Sentences, num_beams: int) -> Iterator[str]:
