@@ -320,8 +320,7 @@ def _background(trained: Trained, license: str) -> Background:
     return Background(
         license=license,
         corpora=corpora,
-        valid_sets=[corpus["name"] for corpus in trained.config["data"]["valid"]],
-        score=_recorded_score(state, trained.checkpoint.step),
+        scores=_recorded_scores(trained),
         steps=trained.checkpoint.step,
         hours=state.get("seconds", 0.0) / 3600,
         num_target_tokens=state.get("num_target_tokens", 0),
@@ -330,7 +329,12 @@ def _background(trained: Trained, license: str) -> Background:
     )
 
 
-def _recorded_score(state: dict[str, Any], step: int) -> Score | None:
-    """How these weights did on validation text, where training has measured it."""
+def _recorded_scores(trained: Trained) -> dict[str, Score]:
+    """How these weights did on validation text, all of it and each set, where training has measured it."""
+    state, names = trained.checkpoint.state, [corpus["name"] for corpus in trained.config["data"]["valid"]]
     entries = [state["validation"]] if "validation" in state else state.get("validations", [])
-    return next((Score(**entry["scores"]) for entry in entries if entry["step"] == step), None)
+    for entry in entries:
+        if entry["step"] == trained.checkpoint.step:
+            sets = entry.get("scores_of_sets", {}) if len(names) > 1 else {}
+            return {", ".join(names): Score(**entry["scores"])} | {name: Score(**sets[name]) for name in sets}
+    return {}

@@ -1,7 +1,7 @@
 """The model card: what a translator is, how good, made of what and on what, and what it is not fit for."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +31,7 @@ class Background:
 
     license: str
     corpora: Sequence[tuple[str, int]]  # name and pairs of each
-    valid_sets: Sequence[str]
-    score: Score | None  # on validation text, as training measured it
+    scores: Mapping[str, Score]  # by text: what training measured on validation text, all of it and each set
     steps: int
     hours: float
     num_target_tokens: int
@@ -100,23 +99,22 @@ def _front_matter(manifest: Manifest, background: Background, pair: str) -> list
         "- bleu",
         "- chrf",
     ]
-    if background.score is not None:
+    if background.scores:
+        lines += ["model-index:", f"- name: {_yaml(manifest.name)}", "  results:"]
+    for text, score in background.scores.items():
         lines += [
-            "model-index:",
-            f"- name: {_yaml(manifest.name)}",
-            "  results:",
             "  - task:",
             "      type: translation",
             f"      name: {_yaml(f'Translation {pair}')}",
             "    dataset:",
-            f"      name: {_yaml(', '.join(background.valid_sets))}",
+            f"      name: {_yaml(text)}",
             "      type: validation",
             f"      args: {_yaml(pair)}",
             "    metrics:",
         ]
         for name, value, signature in (
-            ("BLEU", background.score.bleu, background.score.bleu_signature),
-            ("chrF", background.score.chrf, background.score.chrf_signature),
+            ("BLEU", score.bleu, score.bleu_signature),
+            ("chrF", score.chrf, score.chrf_signature),
         ):
             lines += [
                 f"    - name: {name}",
@@ -133,17 +131,20 @@ def _yaml(text: str) -> str:
 
 def _scores(manifest: Manifest, background: Background) -> list[str]:
     checks = manifest.checks
-    lines = []
-    if background.score is None:
-        lines.append("It was not validated in training.")
-    else:
-        found = background.score
-        lines += [
-            f"On validation text ({', '.join(background.valid_sets)}, {found.num_lines:,} lines), as training measured "
-            "it:",
+    lines = ["It was not validated in training."]
+    if background.scores:
+        one = next(iter(background.scores.values()))
+        lines = [
+            "On validation text, as training measured it:",
             "",
-            f"- BLEU {found.bleu:.2f} (`{found.bleu_signature}`)",
-            f"- chrF {found.chrf:.2f} (`{found.chrf_signature}`)",
+            "| text | lines | BLEU | chrF |",
+            "|---|---:|---:|---:|",
+            *(
+                f"| {_cell(text)} | {score.num_lines:,} | {score.bleu:.2f} | {score.chrf:.2f} |"
+                for text, score in background.scores.items()
+            ),
+            "",
+            f"BLEU is sacreBLEU's `{one.bleu_signature}`, chrF `{one.chrf_signature}`.",
         ]
     lines += [
         "",
@@ -161,14 +162,18 @@ def _scores(manifest: Manifest, background: Background) -> list[str]:
     return lines
 
 
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def _making(manifest: Manifest, background: Background) -> list[str]:
     num_pairs = sum(pairs for _, pairs in background.corpora)
-    corpora = ", ".join(f"{name} ({pairs:,} pairs)" for name, pairs in background.corpora)
     devices = ", ".join(
         f"{background.device_names.count(name)} x {name}" for name in dict.fromkeys(background.device_names)
     )
     return [
-        f"- Training text: {num_pairs:,} pairs: {corpora}" if background.corpora else "- Training text: not recorded",
+        f"- Training text: {num_pairs:,} pairs" if background.corpora else "- Training text: not recorded",
+        *(f"  - {name}: {pairs:,}" for name, pairs in background.corpora),
         f"- Training: {background.steps:,} steps, {background.num_target_tokens:,} target tokens, "
         f"{background.hours:.2f} hours on {devices or 'hardware that was not recorded'}",
         f"- Checkpoint: {manifest.origin.checkpoint} of {manifest.origin.run}, weights SHA-256 "

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from septuagint.data.files import hash_file
 from septuagint.errors import CheckpointError, ConfigError, ParityError, StorageError, UserError
 from septuagint.inference import export as export_module
 from septuagint.inference.artifact import MANIFEST, Artifact, NewerArtifactError, is_artifact, read_manifest
-from septuagint.inference.export import artifact_of_run, export
+from septuagint.inference.export import _background, artifact_of_run, export
 from septuagint.inference.export_summary import check_options
 from septuagint.inference.model_card import Background, write_card
 from septuagint.inference.parity import score_artifact
@@ -448,8 +449,7 @@ class TestModelCard:
         background = Background(
             license="yes: no",
             corpora=[],
-            valid_sets=["on", "2020-01-01"],
-            score=score,
+            scores={"on, 2020-01-01": score, "on": score},
             steps=1,
             hours=0.0,
             num_target_tokens=1,
@@ -461,12 +461,31 @@ class TestModelCard:
         assert head["license"] == "yes: no"
         assert head["model-index"][0]["name"] == 'a: "b" # {c}\n- ü'
         assert head["model-index"][0]["results"][0]["dataset"]["name"] == "on, 2020-01-01"
+        assert head["model-index"][0]["results"][1]["dataset"]["name"] == "on"
+
+    def test_several_sets_have_a_row_each_below_that_of_all(self, run_folder):
+        trained = open_trained(run_folder)
+        (entry,) = (
+            found for found in trained.checkpoint.state["validations"] if found["step"] == trained.checkpoint.step
+        )
+        sets = {"news": entry["scores"] | {"bleu": 1.0}, "a|b": entry["scores"] | {"bleu": 2.0, "num_lines": 1234}}
+        state = trained.checkpoint.state | {"validations": [entry | {"scores_of_sets": sets}]}
+        config = trained.config | {"data": trained.config["data"] | {"valid": [{"name": name} for name in sets]}}
+        checkpoint = replace(trained.checkpoint, state=state)
+        background = _background(replace(trained, checkpoint=checkpoint, config=config), "unknown")
+        assert [(text, score.bleu) for text, score in background.scores.items()] == [
+            ("news, a|b", entry["scores"]["bleu"]),
+            ("news", 1.0),
+            ("a|b", 2.0),
+        ]
+        card = write_card(read_manifest(artifact_of_run(run_folder, QUIET).folder), background)
+        assert "\n| a\\|b | 1,234 | 2.00 | " in card
 
     def test_it_says_what_was_measured_and_of_what_it_was_made(self, run_folder, tmp_path):
         manifest = export(run_folder, tmp_path / "a", report=QUIET).manifest
         card = (tmp_path / "a" / "README.md").read_text(encoding="utf-8")
         assert f"int8 changes BLEU by {manifest.checks['bleu_change']:+.2f}" in card
-        assert "120 pairs: train (120 pairs)" in card
+        assert "Training text: 120 pairs\n  - train: 120\n" in card
         assert manifest.origin.weights_sha256 in card
         assert f"{manifest.num_parameters:,} parameters" in card
 
