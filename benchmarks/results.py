@@ -26,7 +26,9 @@ from typing import Any
 from curves import Run, draw, how_it_ran, is_finished, minutes_at, print_table, train
 from sacrebleu.metrics.bleu import BLEU
 
+from septuagint.config_file import load_config
 from septuagint.data.dataset import EvaluationSet, open_evaluation_sets
+from septuagint.data.manifest import read_manifest
 from septuagint.data.sentences import Sentences
 from septuagint.errors import UserError
 from septuagint.inference.beam import translate_ids
@@ -69,6 +71,7 @@ def main() -> None:
 
 def train_and_score(arguments: argparse.Namespace) -> dict[str, Any]:
     """Everything that a recipe came to, all seeds."""
+    check_test_sets(arguments.config, arguments.overrides)
     result = {"config": str(arguments.config), "settings": arguments.overrides, "beams": arguments.beams, "runs": []}
     with tempfile.TemporaryDirectory() as temporary:
         folder = (arguments.folder or Path(temporary)).absolute()
@@ -77,6 +80,12 @@ def train_and_score(arguments: argparse.Namespace) -> dict[str, Any]:
             if arguments.json is not None:
                 arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return result
+
+
+def check_test_sets(config: Path, overrides: list[str]) -> None:
+    """Before anything is trained."""
+    if not read_manifest(load_config(config, overrides).data.folder).test:
+        raise UserError(f"{config}: has no test sets; add [[data.test]], and prepare again")
 
 
 def read_results(files: list[Path]) -> list[dict[str, Any]]:
@@ -101,8 +110,6 @@ def measure(seed: int, folder: Path, arguments: argparse.Namespace, *, name: str
     trained, record = open_trained(run.folder), read_record(run.folder)
     assert trained.data is not None
     sets = open_evaluation_sets(trained.data_folder, trained.data, trained.data.test)
-    if not sets:
-        raise UserError(f"{arguments.config}: has no test sets; add [[data.test]], and prepare again")
     network = trained.network().to(choose_device())
     scores = {text.name: score_set(text, network, trained, seed, arguments) for text in sets}
     return {

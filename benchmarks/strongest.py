@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 from curves import PROGRAM, Run, is_finished, minutes_at, train
-from results import best_bleu, measure, show, tell_validations, translate
+from results import best_bleu, check_test_sets, measure, show, tell_validations, translate
 
 from septuagint.config import Config
 from septuagint.config_file import load_config
@@ -74,6 +74,7 @@ def main() -> None:
 def build(arguments: argparse.Namespace) -> dict[str, Any]:
     """What the student came to, and its teachers."""
     folder = arguments.folder.absolute()
+    check_test_sets(arguments.config, arguments.overrides)
     config = load_config(arguments.config, arguments.overrides)
     dataset = open_dataset(config.data, ProgressReport(is_quiet=True))
     texts = write_text(dataset, folder / "text")
