@@ -52,7 +52,7 @@ LAYERS = [
     | {"telemetry.tensorboard", "report.report"},
     # services: they own time, processes and threads
     set("progress data.workers data.plan data.cleaning data.encoding data.joining data.prepare data.summary".split())
-    | set("data.downloads data.named_corpora data.mtdata_reader".split())
+    | set("data.downloads data.named_corpora data.mtdata_process data.mtdata_reader".split())
     | set("data.dataset data.loader telemetry.console telemetry.gpus telemetry.monitor".split())
     | set("training.validation training.state training.signals training.checkpoint_writer".split())
     | set("training.launcher training.rendezvous training.watch training.exchange training.workers".split())

@@ -1,4 +1,4 @@
-"""What mtdata knows, in a process of its own: a program that `named_corpora` runs, with a question and an answer file.
+"""What mtdata knows: the program that `mtdata_process` runs, with questions on its input and answers on its output.
 
 look up   where a corpus lies: {"urls": […]}
 read      downloaded files into two parallel ones: {"num_pairs": …}
@@ -9,17 +9,23 @@ The answer to any of them may be {"error": why not}.
 
 import difflib
 import json
+import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from septuagint.data.files import write_json, written_aside
+from septuagint.data.files import written_aside
 
 
 def main() -> None:
-    question, answer = map(Path, sys.argv[1:])
-    asked = json.loads(question.read_bytes())
-    write_json(answer, _find_recipe(asked) if asked["verb"] == "recipe" else _find_corpus(asked))
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)  # what mtdata prints is no answer
+        for line in sys.stdin:
+            asked = json.loads(line)
+            found = _find_recipe(asked) if asked["verb"] == "recipe" else _find_corpus(asked)
+            answers.write(json.dumps(found) + "\n")
+            answers.flush()
 
 
 def _find_recipe(question: dict[str, Any]) -> dict[str, Any]:
@@ -79,8 +85,10 @@ def _find_corpus(question: dict[str, Any]) -> dict[str, Any]:
         urls += entry.in_paths
     if question["verb"] == "look up":
         return {"urls": urls}
+    files, outputs = ([Path(path) for path in question[side]] for side in ("files", "outputs"))
     try:
-        return {"num_pairs": _write(entry, [Path(path) for path in question["files"]], question["outputs"], is_swapped)}
+        with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+            return {"num_pairs": _write(entry, files, outputs, is_swapped, Path(folder))}
     except (MTDataException, AssertionError, ValueError, OSError) as error:
         return {"error": f"mtdata could not read {name}: {error}"}
 
@@ -89,18 +97,18 @@ def _hint(near: list[str]) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
-def _write(entry: Any, files: list[Path], outputs: list[str], is_swapped: bool) -> int:
+def _write(entry: Any, files: list[Path], outputs: list[Path], is_swapped: bool, folder: Path) -> int:
     from mtdata.cache import Cache
     from mtdata.parser import Parser
 
     paths: Any = files
     if len(files) == 1:  # mtdata reads a file as its name says, and an address need not say anything
-        paths = [Path(entry.filename).absolute()]
+        paths = [folder / entry.filename]
         paths[0].symlink_to(files[0])
     if entry.is_archive:
         paths = Cache(root=paths[0].parent).get_local_in_paths(paths[0], entry)
     kind = entry.in_ext or entry.ext
-    source, target = (Path(path) for path in outputs)
+    source, target = outputs
     num_pairs = 0
     with written_aside(target) as target_file, written_aside(source) as source_file:
         for first, second, *_ in Parser(paths, ext=kind, ent=entry).read_segs(show_pbar=False):

@@ -16,13 +16,9 @@ import difflib
 import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import lzma
-import os
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import tempfile
 import zipfile
@@ -34,19 +30,19 @@ from typing import IO, Any
 from septuagint.config import AnyCorpus, CorpusConfig, DataConfig, TrainCorpusConfig, split_address, with_names
 from septuagint.data.downloads import WebFile, cache_folder, fetch
 from septuagint.data.files import copy_file, hash_file, hash_json, read_object, signature, write_json, written_aside
+from septuagint.data.mtdata_process import Mtdata, check_mtdata
 from septuagint.errors import DataError, writing_to
 from septuagint.progress import ProgressReport
-
-_NUM_LAST_LINES = 5
 
 
 def bring_home(data: DataConfig, report: ProgressReport) -> DataConfig:
     """The same corpora and those of the recipe, all of them files on this disk."""
-    home = _Home(cache_folder(), data.source_language, data.target_language, report)
-    if data.recipe is not None:
-        data = _with_recipe(data, home.recipe(data.recipe))
-    splits = {split: getattr(data, split) for split in ("train", "valid", "test")}
-    return data.model_copy(update={split: tuple(map(home.bring, corpora)) for split, corpora in splits.items()})
+    with Mtdata(cache_folder()) as mtdata:
+        home = _Home(cache_folder(), data.source_language, data.target_language, mtdata, report)
+        if data.recipe is not None:
+            data = _with_recipe(data, home.recipe(data.recipe))
+        splits = {split: getattr(data, split) for split in ("train", "valid", "test")}
+        return data.model_copy(update={split: tuple(map(home.bring, corpora)) for split, corpora in splits.items()})
 
 
 def _with_recipe(data: DataConfig, recipe: dict[str, list[str]]) -> DataConfig:
@@ -64,11 +60,12 @@ def _with_recipe(data: DataConfig, recipe: dict[str, list[str]]) -> DataConfig:
 class _Home:
     """The cache, and for whom it is filled."""
 
-    def __init__(self, cache: Path, source_language: str, target_language: str, report: ProgressReport) -> None:
-        # Absolute paths: mtdata runs in another folder than we do.
+    def __init__(
+        self, cache: Path, source_language: str, target_language: str, mtdata: Mtdata, report: ProgressReport
+    ) -> None:
         self._cache = cache.absolute()
-        self._recipes = Path(os.environ.get("MTDATA_RECIPES") or self._cache / "mtdata" / "recipes").absolute()
         self._languages = source_language, target_language
+        self._mtdata = mtdata
         self._report = report
 
     def bring(self, corpus: AnyCorpus) -> AnyCorpus:
@@ -82,24 +79,21 @@ class _Home:
 
     def recipe(self, name: str) -> dict[str, list[str]]:
         """What mtdata lists under a name, by split. The answer is kept until mtdata could have another."""
-        _check_mtdata(f"recipe = {name!r}")
+        check_mtdata(f"recipe = {name!r}")
         question = {
             "verb": "recipe",
             "name": name,
             "languages": list(self._languages),
             "version": importlib.metadata.version("mtdata"),
-            "recipes": [hash_file(path) for path in sorted(self._recipes.glob("mtdata.recipes*.yml"))],
+            "recipes": [hash_file(path) for path in sorted(self._mtdata.recipes.glob("mtdata.recipes*.yml"))],
         }
         path = self._cache / "mtdata" / "recipes" / f"{name}.{'-'.join(self._languages)}.json"
         kept = read_object(path)
         if kept.get("question") != question:
             with writing_to(self._cache):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with (
-                    tempfile.TemporaryDirectory(dir=self._cache) as folder,
-                    self._report.stage("mtdata's recipes", None, ""),
-                ):
-                    kept = {"question": question, "answer": self._ask_mtdata(Path(folder), question)}
+                with self._report.stage("mtdata's recipes", None, ""):
+                    kept = {"question": question, "answer": self._mtdata.ask(question)}
                 write_json(path, kept)
         found: dict[str, list[str]] = kept["answer"]
         if found["monolingual"]:
@@ -129,18 +123,17 @@ class _Home:
             shutil.copyfileobj(source, target, 1 << 20)
         return path
 
-    def _named(self, library: str, name: str, read: Callable[[str, Path, Path, Path], None]) -> dict[str, Path]:
-        """The two sides of what a library knows; `read` makes them, with a folder to work in."""
+    def _named(self, library: str, name: str, read: Callable[[str, Path, Path], None]) -> dict[str, Path]:
+        """The two sides of what a library knows; `read` makes them."""
         stem = f"{name.replace('/', '-')}.{'-'.join(self._languages)}"  # test sets have other text in each direction
         source, target = (self._cache / library / f"{stem}.{code}" for code in self._languages)
         if not (source.exists() and target.exists()):
             with writing_to(self._cache):
                 source.parent.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryDirectory(dir=self._cache) as folder:
-                    read(name, Path(folder), source, target)
+                read(name, source, target)
         return {"source": source, "target": target}
 
-    def _read_sacrebleu(self, name: str, folder: Path, source: Path, target: Path) -> None:
+    def _read_sacrebleu(self, name: str, source: Path, target: Path) -> None:
         """sacreBLEU's own reading of its test set, from files that we fetched."""
         if importlib.util.find_spec("sacrebleu") is None:
             raise DataError(f"sacrebleu = {name!r} needs sacreBLEU: pip install 'septuagint[train]'")
@@ -153,58 +146,33 @@ class _Home:
         pair = "-".join(re.split("[-_]", code)[0] for code in self._languages)
         if pair not in found.langpairs:
             raise DataError(f"sacreBLEU's {name} has no {pair}, but: {', '.join(sorted(found.langpairs))}")
-        found._outdir = found._rawdir = str(folder)
-        for url, md5 in zip(found.data, found.md5 or [None] * len(found.data), strict=True):
-            path = fetch(WebFile(url=url), self._cache, self._report)
-            if md5 is not None and (own := hashlib.md5(path.read_bytes()).hexdigest()) != md5:
-                path.unlink()
-                raise DataError(f"{url}: its MD5 is {own}, but sacreBLEU says {md5}: it is not that test set any more")
-            archive = folder / found._get_tarball_filename(url)  # where it stands, sacreBLEU does not download
-            shutil.copyfile(path, archive)
-            extract_tarball(str(archive), str(folder))  # type: ignore[no-untyped-call]
-        texts = dict(zip(found.fieldnames(pair), found.get_files(pair), strict=True))
-        reference = next(text for field, text in texts.items() if field.startswith("ref"))
-        copy_file(Path(reference), target)
-        copy_file(Path(texts["src"]), source)
+        with tempfile.TemporaryDirectory(dir=self._cache) as temporary:
+            folder = Path(temporary)
+            found._outdir = found._rawdir = str(folder)
+            for url, md5 in zip(found.data, found.md5 or [None] * len(found.data), strict=True):
+                path = fetch(WebFile(url=url), self._cache, self._report)
+                if md5 is not None and (own := hashlib.md5(path.read_bytes()).hexdigest()) != md5:
+                    path.unlink()
+                    raise DataError(
+                        f"{url}: its MD5 is {own}, but sacreBLEU says {md5}: it is not that test set any more"
+                    )
+                archive = folder / found._get_tarball_filename(url)  # where it stands, sacreBLEU does not download
+                shutil.copyfile(path, archive)
+                extract_tarball(str(archive), str(folder))  # type: ignore[no-untyped-call]
+            texts = dict(zip(found.fieldnames(pair), found.get_files(pair), strict=True))
+            reference = next(text for field, text in texts.items() if field.startswith("ref"))
+            copy_file(Path(reference), target)
+            copy_file(Path(texts["src"]), source)
 
-    def _read_mtdata(self, name: str, folder: Path, source: Path, target: Path) -> None:
-        """mtdata's own reading of its corpus, from files that we fetched. It runs in a process of its own."""
-        _check_mtdata(f"mtdata = {name!r}")
+    def _read_mtdata(self, name: str, source: Path, target: Path) -> None:
+        """mtdata's own reading of its corpus, from files that we fetched."""
+        check_mtdata(f"mtdata = {name!r}")
         question = {"name": name, "languages": self._languages}
         with self._report.stage("mtdata's index", None, ""):
-            entry = self._ask_mtdata(folder, {"verb": "look up", **question})
+            entry = self._mtdata.ask({"verb": "look up", **question})
         local = [str(fetch(WebFile(url=url), self._cache, self._report)) for url in entry["urls"]]
         with self._report.stage(f"reading {name}"[:24], None, ""):
-            self._ask_mtdata(
-                folder, {"verb": "read", **question, "files": local, "outputs": [str(source), str(target)]}
-            )
-
-    def _ask_mtdata(self, folder: Path, question: dict[str, Any]) -> dict[str, Any]:
-        """mtdata sets up logging for a whole program, and runs what it finds in the current folder: not in ours."""
-        ask, answer = folder / "question.json", folder / "answer.json"
-        write_json(ask, question)
-        answer.unlink(missing_ok=True)
-        program = [sys.executable, "-m", "septuagint.data.mtdata_reader", str(ask), str(answer)]
-        package, inherited = str(Path(__file__).absolute().parents[2]), os.environ.get("PYTHONPATH", "")
-        environment = {
-            **os.environ,
-            "MTDATA": str(self._cache / "mtdata"),
-            "MTDATA_RECIPES": str(self._recipes),
-            "PYTHONPATH": os.pathsep.join(filter(None, [package, inherited])),
-        }
-        done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        if not answer.exists():
-            last_lines = "\n".join(done.stderr.splitlines()[-_NUM_LAST_LINES:])
-            raise DataError(f"mtdata could not read {question['name']}:\n{last_lines}")
-        found: dict[str, Any] = json.loads(answer.read_bytes())
-        if "error" in found:
-            raise DataError(found["error"])
-        return found
-
-
-def _check_mtdata(setting: str) -> None:
-    if importlib.util.find_spec("mtdata") is None:
-        raise DataError(f"{setting} needs mtdata: pip install 'septuagint[corpora]'")
+            self._mtdata.ask({"verb": "read", **question, "files": local, "outputs": [str(source), str(target)]})
 
 
 def _read_address(text: str, corpus: CorpusConfig) -> tuple[str, dict[str, str]]:

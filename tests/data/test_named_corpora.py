@@ -23,6 +23,7 @@ from septuagint.config_file import load_config
 from septuagint.data import named_corpora
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.downloads import cache_folder
+from septuagint.data.mtdata_process import Mtdata
 from septuagint.data.named_corpora import bring_home
 from septuagint.errors import ConfigError, DataError
 from septuagint.progress import ProgressReport
@@ -336,11 +337,11 @@ def test_a_recipe_without_training_text_is_refused(recipe: Project) -> None:
 def test_another_mtdata_is_asked_again(recipe: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     questions = []
 
-    def ask(home: object, folder: Path, question: dict[str, Any]) -> dict[str, Any]:
+    def ask(mtdata: object, question: dict[str, Any]) -> dict[str, Any]:
         questions.append(question)
         return {**RECIPE, "train": ["A-two-1-deu-eng"], "monolingual": []}
 
-    monkeypatch.setattr(named_corpora._Home, "_ask_mtdata", ask)
+    monkeypatch.setattr(Mtdata, "ask", ask)
     assert brought(recipe)[0].name == "A-one-1-deu-eng.en-de.en"
     assert not questions
     keep_recipe("mine", version="0.0.1")
@@ -354,7 +355,7 @@ def test_a_recipe_needs_mtdata(recipe: Project, monkeypatch: pytest.MonkeyPatch)
     assert refusal(recipe) == "recipe = 'mine' needs mtdata: pip install 'septuagint[corpora]'"
 
 
-@pytest.mark.slow  # mtdata's index again, and two questions for each of five corpora
+@pytest.mark.slow  # mtdata's index again
 def test_a_recipe_of_mtdata_from_its_name_to_the_open_data_folder(project: Project, mirror: Mirror) -> None:
     train = {
         "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz": "commoncrawl.de-en",
@@ -398,7 +399,9 @@ def test_a_recipe_of_mtdata_from_its_name_to_the_open_data_folder(project: Proje
 def asked_recipe(project: Project, notes: Notes) -> dict[str, list[str]]:
     data = load_config(project.write_config()).data
     assert data.recipe is not None
-    return named_corpora._Home(cache_folder(), data.source_language, data.target_language, notes).recipe(data.recipe)
+    with Mtdata(cache_folder()) as mtdata:
+        languages = data.source_language, data.target_language
+        return named_corpora._Home(cache_folder(), *languages, mtdata, notes).recipe(data.recipe)
 
 
 OWN_RECIPE = """
