@@ -1,4 +1,4 @@
-"""The strongest model that a text allows: trained on what two weaker ones say of it, besides the text itself.
+"""The strongest model that a text allows: trained on what two others say of it besides the text itself, if that pays.
 
     python benchmarks/strongest.py CONFIG --folder DIR [--set KEY=VALUE ...] [--json FILE]
                [--beams 4] [--teacher-beams 2]
@@ -9,12 +9,13 @@ brought to the machine that trains. In DIR, one after the other, and only what i
 
     text/      the text of the data folder, a file for each corpus and language
     backward/  a teacher for the other direction
-    forward/   a teacher, trained as CONFIG says: what the student would be without teachers
+    forward/   a teacher, and what the student would be without teachers
     said/      training sources as `forward` translates them, training targets as `backward` does
     student/   trained on the text, and on both translations of it beside it (data diversification)
 
-`--set` changes settings of CONFIG for all three, the others those of one. The student is scored on the test sets as
-`results.py` does; teachers only on validation text. `septuagint export DIR/student` then makes an artifact of it.
+`--set` changes settings of CONFIG for all three, the others those of one. The better of `forward` and `student` on
+validation text is the strongest: it alone is scored on the test sets, as `results.py` does, and `septuagint export` can
+make an artifact of its folder.
 """
 
 import argparse
@@ -62,8 +63,9 @@ def main() -> None:
     except UserError as error:
         sys.exit(str(error))
     show(result, is_markdown=False)
-    for name, told in result["teachers"].items():
-        print(f"{name}: {told['minutes']:.2f} minutes, validation BLEU {told['validation_bleu']:.2f}")
+    for name, told in result["parts"].items():
+        strongest = ", the strongest" if name == result["strongest"] else ""
+        print(f"{name}: {told['minutes']:.2f} minutes, validation BLEU {told['validation_bleu']:.2f}{strongest}")
     for name, told in result["said"].items():
         rate = f"{told['lines'] / told['seconds']:,.0f} lines a second"
         print(f"{name}: said {told['lines']:,} lines in {told['seconds']:.1f} s, {rate}")
@@ -72,32 +74,36 @@ def main() -> None:
 
 
 def build(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the student came to, and its teachers."""
+    """What the strongest model came to, and how it was made."""
     folder = arguments.folder.absolute()
     check_test_sets(arguments.config, arguments.overrides)
     config = load_config(arguments.config, arguments.overrides)
     dataset = open_dataset(config.data, ProgressReport(is_quiet=True))
     texts = write_text(dataset, folder / "text")
     backward = write_config(folder / "backward.toml", config, dataset, swapped(texts), is_swapped=True)
-    teachers = {
-        "backward": teach(folder / "backward", backward, arguments.backward),
-        "forward": teach(folder / "forward", arguments.config, [*arguments.overrides, *arguments.forward]),
+    forward = [*arguments.overrides, *arguments.forward]
+    parts = {
+        "backward": train_part(folder / "backward", backward, arguments.backward),
+        "forward": train_part(folder / "forward", arguments.config, forward),
     }
     entries, said = translations(folder, dataset, texts["train"], arguments.teacher_beams)
     more = texts | {"train": [*texts["train"], *entries]}
     student = write_config(folder / "student.toml", config, dataset, more, is_swapped=False)
-    print("student: begins", file=sys.stderr)
+    parts["student"] = train_part(folder / "student", student, arguments.student)
+    candidates = {"forward": (arguments.config, forward), "student": (student, arguments.student)}
+    strongest = max(candidates, key=lambda name: parts[name]["validation_bleu"])
+    path, overrides = candidates[strongest]
     options = argparse.Namespace(
-        config=student, overrides=arguments.student, beams=arguments.beams, translations=folder / "translations"
+        config=path, overrides=overrides, beams=arguments.beams, translations=folder / "translations"
     )
-    seed = load_config(student, arguments.student).training.seed
-    run = measure(seed, folder, options, name="student")
+    run = measure(load_config(path, overrides).training.seed, folder, options, name=strongest)
     return {
         "config": str(arguments.config),
-        "settings": [*arguments.overrides, *arguments.student],
+        "settings": [*arguments.overrides, *getattr(arguments, strongest)],
         "beams": arguments.beams,
         "runs": [run],
-        "teachers": teachers,
+        "strongest": strongest,
+        "parts": parts,
         "said": said,
     }
 
@@ -172,8 +178,8 @@ def write_config(
     return path
 
 
-def teach(folder: Path, config: Path, overrides: list[str]) -> dict[str, Any]:
-    """A teacher, trained in a folder of its own, and how good it is on validation text."""
+def train_part(folder: Path, config: Path, overrides: list[str]) -> dict[str, Any]:
+    """Trained in a folder of its own: how long it took, and how good it is on validation text."""
     run = Run(path=folder.name, name=folder.name, folder=folder, overrides=overrides, environment={})
     if not is_finished(run, config):
         print(f"{run.name}: begins", file=sys.stderr)

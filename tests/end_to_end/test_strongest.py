@@ -43,8 +43,12 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
         ("forward", num_pairs),
         ("backward", num_pairs),
     ]
-    assert [look["step"] for look in first["teachers"]["backward"]["validations"]] == [10]
-    assert first["teachers"]["forward"]["validations"][-1]["step"] == 20
+    last_steps = {name: part["validations"][-1]["step"] for name, part in first["parts"].items()}
+    assert last_steps == {"backward": 10, "forward": 20, "student": 20}
+
+    # Validation alone decides which model is translated with.
+    found = {name: first["parts"][name]["validation_bleu"] for name in ("forward", "student")}
+    assert found[first["strongest"]] == max(found.values()) == first["runs"][0]["validation_bleu"]
 
     # What a teacher says stands beside what it was told, line by line, and the student learns from all of it.
     names = [corpus.name for corpus in own.train]
@@ -72,11 +76,11 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
     ]
 
     # Nothing is done twice.
-    weights = hash_file(folder / "student/best/model.safetensors")
+    weights = [hash_file(folder / name / "best/model.safetensors") for name in first["parts"]]
     second = build()
     assert second["said"] == {}
     assert second["runs"] == first["runs"]
-    assert hash_file(folder / "student/best/model.safetensors") == weights
+    assert [hash_file(folder / name / "best/model.safetensors") for name in second["parts"]] == weights
     assert "BLEU" in run(BENCHMARKS / "results.py", "show", told)
 
 
