@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 import torch
 
 import septuagint
-from septuagint.config import Config
+from septuagint.config import Config, TrainingConfig
+from septuagint.data.packing import PackShape
 from septuagint.errors import UserError
+from septuagint.training.memory import smaller_budget
 from septuagint.training.precision import device_name
 from septuagint.world import World
 
@@ -100,15 +102,17 @@ def terms(config: Config, device: torch.device, num_threads: int) -> dict[str, A
     return {**agreed, **weights, **versions, **{f'{name} (for optimizer = "muon")': needed[name] for name in needed}}
 
 
-def check_enough_work(world: World, num_microbatches: int, microbatch_tokens: int) -> None:
+def check_enough_work(world: World, settings: TrainingConfig, shape: PackShape) -> None:
     """A rank without a microbatch would only wait for the others."""
+    num_microbatches = settings.num_microbatches
     if world.size <= num_microbatches:
         return
+    lower = smaller_budget(settings, shape, settings.tokens_per_step // world.size)
+    smaller_packs = "" if lower is None else f", or training.microbatch_tokens = {lower}"
     error = UserError(
         f"{world.size} ranks, but a step has {num_microbatches} microbatches to share: start at most "
-        f"{num_microbatches} ranks; or, in a new run, set training.tokens_per_step to at least "
-        f"{world.size * microbatch_tokens} or training.microbatch_tokens to at most "
-        f"{max(1, num_microbatches * microbatch_tokens // world.size)}"
+        f"{num_microbatches} ranks; or, in a new run, set training.tokens_per_step = "
+        f"{world.size * settings.microbatch_tokens}{smaller_packs}"
     )
     error.is_told = world.is_leader
     raise error

@@ -41,7 +41,7 @@ def _describe(device: torch.device) -> tuple[str, bool]:
 
 
 def _cure(settings: TrainingConfig, shape: PackShape) -> str:
-    lower = smaller_budget(settings, shape)
+    lower = smaller_budget(settings, shape, settings.microbatch_tokens // 2)
     if lower is None:
         return "choose a smaller [model], a smaller vocabulary.size, or a lower filters.max_pieces"
     return (
@@ -51,10 +51,10 @@ def _cure(settings: TrainingConfig, shape: PackShape) -> str:
     )
 
 
-def smaller_budget(settings: TrainingConfig, shape: PackShape) -> int | None:
-    """The largest budget up to half of the present one that divides a step and holds the longest pair."""
+def smaller_budget(settings: TrainingConfig, shape: PackShape, most: int) -> int | None:
+    """The largest budget of a pack up to this that divides a step and holds the longest pair."""
     least = -(-shape.max_length * shape.target_tokens // min(shape.source_tokens, shape.target_tokens))
-    for budget in range(settings.microbatch_tokens // 2, least - 1, -1):
+    for budget in range(most, least - 1, -1):
         if settings.tokens_per_step % budget == 0:
             return budget
     return None

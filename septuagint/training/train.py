@@ -106,11 +106,12 @@ def train(
         num_threads = num_threads or share
         torch.set_num_threads(num_threads)
         check_same(world, terms(config, world.device, num_threads))
-        check_enough_work(world, config.training.num_microbatches, config.training.microbatch_tokens)
         watch.enter("reading data")
         dataset = leaders_first(world, lambda: _open_dataset(config, is_quiet or world.rank > 0), watch.wait_for_all)
         own = identity(config, dataset.manifest)
         check_same(world, {key: own[key] for key in ("data_fingerprint", "vocabulary_sha256")})
+        shape = pack_shape(config.training.microbatch_tokens, dataset.totals())
+        check_enough_work(world, config.training, shape)
         disks = find_disks(run_path, world)
         run = together(
             world,
@@ -123,7 +124,7 @@ def train(
             watch=watch,
             disks=disks,
             dataset=dataset,
-            shape=pack_shape(config.training.microbatch_tokens, dataset.totals()),
+            shape=shape,
             run_path=run_path,
             run=run,
             num_threads=num_threads,

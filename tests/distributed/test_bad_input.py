@@ -113,7 +113,7 @@ def test_an_interface_that_is_not_there(tiny, start):
 def test_more_ranks_than_microbatches(tiny, start):
     said = refused([start(tiny, rank, size=3) for rank in range(3)])
     assert "3 ranks, but a step has 2 microbatches" in said and "at most 2 ranks" in said
-    assert "tokens_per_step to at least 192" in said
+    assert "set training.tokens_per_step = 192, or training.microbatch_tokens = 32" in said
 
 
 def test_a_rank_that_was_started_twice(tiny, start):

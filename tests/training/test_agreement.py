@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from septuagint.config import TrainingConfig
 from septuagint.config_file import load_config
+from septuagint.data.packing import PackShape
 from septuagint.errors import DataError, UserError
 from septuagint.training.agreement import check_enough_work, check_same, leaders_first, terms, together
 from septuagint.training.watch import Watch
@@ -79,10 +81,17 @@ def test_the_odd_one_out_is_named_with_both_values():
     assert in_ranks(2, compare, [5, 5]) == ["same", "same"]
 
 
-def test_more_ranks_than_microbatches_are_refused_with_numbers_that_work():
-    check_enough_work(World(size=4, hosts=("a",) * 4), 4, 1024)
-    with pytest.raises(UserError, match=r"5 ranks.* 4 microbatches.*at most 4 ranks.*at least 5120.*at most 819"):
-        check_enough_work(World(size=5, hosts=("a",) * 5), 4, 1024)
+@pytest.mark.parametrize(
+    ("longest", "cure"),
+    [(100, "set training.tokens_per_step = 5120, or training.microbatch_tokens = 512"), (600, "= 5120")],
+)
+def test_more_ranks_than_microbatches_are_refused_with_numbers_that_work(longest, cure):
+    settings = TrainingConfig(max_steps=1, tokens_per_step=4096, microbatch_tokens=1024)
+    shape = PackShape(source_tokens=1024, target_tokens=1024, max_pairs=10, max_length=longest)
+    check_enough_work(World(size=4, hosts=("a",) * 4), settings, shape)
+    with pytest.raises(UserError, match=r"5 ranks.* 4 microbatches.*at most 4 ranks") as caught:
+        check_enough_work(World(size=5, hosts=("a",) * 5), settings, shape)
+    assert str(caught.value).endswith(cure)
 
 
 def test_terms_hold_what_decides_an_update_and_no_paths(prepared):
