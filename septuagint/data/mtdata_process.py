@@ -8,7 +8,6 @@ import contextlib
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -94,8 +93,8 @@ def check_mtdata(setting: str) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """As Ctrl-C does, so that a file that is half written is removed."""
-    process.send_signal(signal.SIGINT)
+    """It is given the time to remove a file that is half written."""
+    process.terminate()
     try:
         process.communicate(timeout=_PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:

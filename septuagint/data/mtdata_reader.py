@@ -10,6 +10,7 @@ The answer to any of them may be {"error": why not}.
 import difflib
 import json
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +20,7 @@ from septuagint.data.files import written_aside
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what is open is closed, and what is half written removed
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)  # what mtdata prints is no answer
         for line in sys.stdin:

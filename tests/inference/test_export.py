@@ -463,7 +463,7 @@ class TestModelCard:
         assert head["model-index"][0]["results"][0]["dataset"]["name"] == "on, 2020-01-01"
         assert head["model-index"][0]["results"][1]["dataset"]["name"] == "on"
 
-    def test_several_sets_have_a_row_each_below_that_of_all(self, run_folder):
+    def test_several_sets_have_a_row_each_below_that_of_all(self, run_folder, artifact_folder):
         trained = open_trained(run_folder)
         (entry,) = (
             found for found in trained.checkpoint.state["validations"] if found["step"] == trained.checkpoint.step
@@ -478,7 +478,7 @@ class TestModelCard:
             ("news", 1.0),
             ("a|b", 2.0),
         ]
-        card = write_card(read_manifest(artifact_of_run(run_folder, QUIET).folder), background)
+        card = write_card(read_manifest(artifact_folder), background)
         assert "\n| a\\|b | 1,234 | 2.00 | " in card
 
     def test_it_says_what_was_measured_and_of_what_it_was_made(self, run_folder, tmp_path):
