@@ -33,6 +33,7 @@ from septuagint.data.sentences import Sentences
 from septuagint.errors import UserError
 from septuagint.inference.beam import translate_ids
 from septuagint.inference.scoring import bleu_tokenizer, score
+from septuagint.inference.spelled import decode_ids
 from septuagint.inference.trained import Trained, open_trained
 from septuagint.model.transformer import Transformer
 from septuagint.report.drawing.axes import Axis
@@ -167,7 +168,7 @@ def translate(network: Transformer, trained: Trained, sources: Sentences, num_be
     device = next(network.parameters()).device
     precision = choose_precision(trained.config["training"]["precision"], device)
     found = translate_ids(network, list(sources), beam_size=num_beams, dtype=DTYPES[precision])
-    return [trained.vocabulary.decode(hypotheses[0].ids) for hypotheses in found]
+    return [decode_ids(trained.vocabulary, best.ids, source) for (best, *_), source in zip(found, sources, strict=True)]
 
 
 def show(result: dict[str, Any], *, is_markdown: bool) -> None:

@@ -23,7 +23,7 @@ LAYERS = [
     | set("inference.search inference.slot_queue inference.slots inference.gpu_kernels inference.beam".split())
     | set("inference.vocabulary_map".split())
     | set("inference.length_batches inference.ngrams inference.scoring inference.segmenter".split())
-    | set("inference.text_checks inference.argos_sentences".split())
+    | set("inference.text_checks inference.argos_sentences inference.spelled".split())
     | set("training.muon training.optimizer training.precision training.recorder training.step".split())
     | set("training.meter training.memory".split())
     | set("training.synchrony training.agreement".split())

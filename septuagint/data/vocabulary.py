@@ -83,6 +83,10 @@ class Vocabulary:
         text: str = self._processor.decode_pieces(pieces)
         return text
 
+    def pieces_of(self, ids: Iterable[int]) -> list[str]:
+        """The pieces of one line of ids as text."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
     @property
     def pieces(self) -> list[str]:
         """Every piece, in the order of the ids."""

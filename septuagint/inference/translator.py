@@ -23,6 +23,7 @@ from septuagint.errors import ArtifactError, UserError
 from septuagint.inference.artifact import MODEL, Artifact
 from septuagint.inference.length_batches import batches_of_similar_length
 from septuagint.inference.segmenter import Segment, join_translations, split_text
+from septuagint.inference.spelled import decode_pieces
 
 MAX_BEAM_SIZE = 32
 # Pieces that CTranslate2 gets at a time, padding counted in. More are hardly faster, and less evenly spread over cores.
@@ -160,9 +161,9 @@ class Translator:
             return True
         return len(self._vocabulary.encode_pieces([text])[0]) < limit  # EOS is one more
 
-    def decode(self, pieces: list[str]) -> str:
-        """Pieces as one line of text: a model may write a line break, as bytes."""
-        return normalise(self._vocabulary.decode_pieces(pieces))
+    def decode(self, pieces: list[str], source_pieces: list[str]) -> str:
+        """The pieces of a translation as one line of text: a model may write a line break, as bytes."""
+        return normalise(decode_pieces(self._vocabulary, pieces, source_pieces))
 
 
 class Job:
@@ -192,7 +193,7 @@ class Job:
             self._begin([row for row in again if self._lengths[row] == length])
         for row in again:
             found[row] = _wait(self._under_way[row])
-        results = iter(found)
+        results = zip(found, self._pieces, strict=True)
         return [self._join(segments, [next(results) for _ in segments]) for segments in self._segments]
 
     def _begin(self, rows: Sequence[int]) -> None:
@@ -216,15 +217,16 @@ class Job:
     def _length_limit(self, row: int) -> int:
         return self._translator.manifest.decode.length_limit(self._lengths[row])
 
-    def _join(self, segments: list[Segment], results: list[Any]) -> Translation:
+    def _join(self, segments: list[Segment], results: list[tuple[Any, list[str]]]) -> Translation:
+        """What was found for each segment of a line, with the pieces of the segment."""
         if not segments:
             return Translation(hypotheses=(_EMPTY,) * self._num_hypotheses, num_pieces=0)
-        weights = [len(result.hypotheses[0]) + 1 for result in results]
+        weights = [len(result.hypotheses[0]) + 1 for result, _ in results]
         language = self._translator.manifest.target_language
         hypotheses = []
         for number in range(self._num_hypotheses):
-            texts = [self._translator.decode(result.hypotheses[number]) for result in results]
-            score = sum(result.scores[number] * weight for result, weight in zip(results, weights, strict=True))
+            texts = [self._translator.decode(result.hypotheses[number], pieces) for result, pieces in results]
+            score = sum(result.scores[number] * weight for (result, _), weight in zip(results, weights, strict=True))
             hypotheses.append(Hypothesis(text=join_translations(segments, texts, language), score=score / sum(weights)))
         return Translation(hypotheses=tuple(hypotheses), num_pieces=sum(weights))
 

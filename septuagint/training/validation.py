@@ -15,6 +15,7 @@ from septuagint.data.dataset import EvaluationSet
 from septuagint.data.vocabulary import Vocabulary
 from septuagint.inference.beam import translate_ids
 from septuagint.inference.scoring import Counts, Score, count_matches, score_counts
+from septuagint.inference.spelled import decode_ids
 from septuagint.model.attention import make_layout
 from septuagint.training.checkpoint import checkpoint_path
 from septuagint.training.precision import DTYPES
@@ -150,7 +151,7 @@ def translate_share(
         may_compile=training.settings.compile != "off",
         advance=advance,
     )
-    return [vocabulary.decode(hypotheses[0].ids) for hypotheses in found]
+    return [decode_ids(vocabulary, best.ids, source) for (best, *_), source in zip(found, sources, strict=True)]
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from septuagint.errors import ArtifactError, UserError
 from septuagint.inference.artifact import Artifact, seal
 from septuagint.inference.beam import translate_ids
 from septuagint.inference.search import Hypothesis
+from septuagint.inference.spelled import decode_ids
 from septuagint.inference.trained import open_trained
 from septuagint.inference.translator import MAX_BEAM_SIZE, Translator
 from tests.inference.conftest import (
@@ -116,9 +117,16 @@ def test_a_network_that_writes_a_line_break_or_half_a_character_still_gives_one_
 
 
 def test_bytes_for_line_breaks_between_words_become_spaces(translator):
-    assert translator.decode(
-        ["▁rot", "<0x0A>", "▁Hund", "<0x0D>", "<0x0A>", "▁", "<0xE2>", "<0x80>", "<0xA8>", "a"]
-    ) == ("rot Hund a")
+    pieces = ["▁rot", "<0x0A>", "▁Hund", "<0x0D>", "<0x0A>", "▁", "<0xE2>", "<0x80>", "<0xA8>", "a"]
+    assert translator.decode(pieces, []) == "rot Hund a"
+
+
+def test_a_character_that_is_spelled_wrongly_is_that_of_its_own_part_of_the_line(artifact_folder, vocabulary, tmp_path):
+    network = make_obsessed_network(vocabulary, vocabulary.pieces.index("<0xF0>"))
+    folder = write_artifact(tmp_path / "artifact", artifact_folder, network, max_source_pieces=12)
+    with open_translator(folder) as translator:
+        assert texts(translator, ["red 🍕. blue 😀."]) == ["🍕 😀"]
+        assert texts(translator, ["red dog"]) == [""]
 
 
 @pytest.fixture(scope="module")
@@ -227,8 +235,8 @@ def random_lines(vocabulary, number, longest=30):
 
 def assert_same(vocabulary, lines, expected: list[list[Hypothesis]], found):
     differing = []
-    for line, ours, theirs in zip(lines, expected, found, strict=True):
-        texts = [normalise(vocabulary.decode(hypothesis.ids)) for hypothesis in ours]
+    for line, source, ours, theirs in zip(lines, split_ids(vocabulary, lines), expected, found, strict=True):
+        texts = [normalise(decode_ids(vocabulary, hypothesis.ids, source)) for hypothesis in ours]
         scores = [hypothesis.score for hypothesis in ours]
         if [hypothesis.text for hypothesis in theirs.hypotheses] != texts or [
             hypothesis.score for hypothesis in theirs.hypotheses
