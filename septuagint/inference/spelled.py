@@ -20,7 +20,7 @@ def decode_ids(vocabulary: Vocabulary, ids: Iterable[int], source_ids: Iterable[
     text = vocabulary.decode(ids)
     if _NO_CHARACTER not in text:
         return text
-    return vocabulary.decode_pieces(mend_spelling(*map(vocabulary.pieces_of, (ids, source_ids))))
+    return decode_pieces(vocabulary, vocabulary.pieces_of(ids), vocabulary.pieces_of(source_ids))
 
 
 def decode_pieces(vocabulary: Vocabulary, pieces: list[str], source_pieces: list[str]) -> str:
