@@ -38,8 +38,8 @@ from septuagint.config_file import load_config
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.loader import Loader
 from septuagint.data.packing import PackShape, evaluation_packs, pack_shape
-from septuagint.data.workers import available_cores
 from septuagint.errors import UserError
+from septuagint.machine import available_cores
 from septuagint.progress import ProgressReport
 from septuagint.training.muon import Muon
 from septuagint.training.optimizer import learning_rate, make_optimizer

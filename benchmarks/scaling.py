@@ -46,7 +46,7 @@ from septuagint.cluster.probe import ring_bytes
 from septuagint.config import Config, ModelConfig, TrainingConfig
 from septuagint.data.packing import PackShape, build_microbatch
 from septuagint.data.sentences import Sentences, offsets_of
-from septuagint.data.workers import available_cores
+from septuagint.machine import available_cores
 from septuagint.telemetry.stopwatch import Stopwatch
 from septuagint.training.launcher import find_place
 from septuagint.training.meter import Tally

@@ -20,7 +20,7 @@ from septuagint.config_file import load_config
 from septuagint.data.dataset import open_dataset
 from septuagint.data.loader import Loader
 from septuagint.data.packing import pack_shape
-from septuagint.data.workers import available_cores
+from septuagint.machine import available_cores
 from septuagint.progress import ProgressReport
 from septuagint.telemetry.stopwatch import Stopwatch
 from septuagint.training.precision import choose_device

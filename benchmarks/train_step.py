@@ -55,8 +55,8 @@ from septuagint.config_file import load_config
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.loader import Loader
 from septuagint.data.packing import pack_shape
-from septuagint.data.workers import available_cores
 from septuagint.errors import UserError
+from septuagint.machine import available_cores
 from septuagint.model.transformer import Transformer
 from septuagint.progress import ProgressReport
 from septuagint.training.precision import DTYPES, choose_device, choose_precision

@@ -28,9 +28,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from septuagint.data.workers import available_cores
 from septuagint.inference.scoring import score
 from septuagint.inference.text_stream import read_lines
+from septuagint.machine import available_cores
 from septuagint.progress import ProgressReport
 
 # Of the first so many lines: translations, put together when they are asked for, and target tokens.

@@ -481,7 +481,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def _prepare(path: Path, overrides: list[str], workers: int | None, quiet: bool, *, verify: bool) -> "Prepared":
     from septuagint.config_file import load_config
     from septuagint.data.prepare import prepare
-    from septuagint.data.workers import available_cores
+    from septuagint.machine import available_cores
     from septuagint.progress import ProgressReport
 
     config = load_config(path, overrides)

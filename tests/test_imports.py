@@ -9,7 +9,7 @@ ROOT = Path(septuagint.__file__).parent
 
 # From the bottom to the top. A module imports from its own layer and from those before it.
 LAYERS = [
-    set("__init__ errors config config_file batch world telemetry.events".split())
+    set("__init__ errors config config_file batch world machine telemetry.events".split())
     | set("data.__init__ model.__init__ model.kernels.__init__ training.__init__ inference.__init__".split())
     | {"telemetry.__init__"}
     | set("cluster.__init__ report.__init__ report.reading.__init__ report.diagnosis.__init__".split())

@@ -72,11 +72,6 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def available_cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _begin_worker() -> None:
     # An interrupt from the keyboard reaches the whole group; the parent decides what becomes of the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -18,12 +18,12 @@ from typing import Any
 import ctranslate2
 
 from septuagint.data.normaliser import normalise
-from septuagint.data.workers import available_cores
 from septuagint.errors import ArtifactError, UserError
 from septuagint.inference.artifact import MODEL, Artifact
 from septuagint.inference.length_batches import batches_of_similar_length
 from septuagint.inference.segmenter import Segment, join_translations, split_text
 from septuagint.inference.spelled import decode_pieces
+from septuagint.machine import available_cores
 
 MAX_BEAM_SIZE = 32
 # Pieces that CTranslate2 gets at a time, padding counted in. More are hardly faster, and less evenly spread over cores.

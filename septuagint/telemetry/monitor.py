@@ -5,7 +5,6 @@ What cannot be read is null; `not_available` of the `hardware` event says why.
 
 import contextlib
 import os
-import platform
 import re
 import shutil
 import threading
@@ -17,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 import psutil  # type: ignore[import-untyped]  # its stubs are a package of their own
 
+from septuagint.machine import cpu_model
 from septuagint.telemetry.gpus import Gpus, ask, growth
 
 _T = TypeVar("_T")
@@ -24,7 +24,6 @@ _RATES = ("disk_read", "disk_written", "sent", "received")
 _NETWORKS = Path("/sys/class/net")
 _POWERCAP = Path("/sys/class/powercap")
 _BLOCK_DEVICES = Path("/sys/dev/block")
-_CPU_INFO = Path("/proc/cpuinfo")
 # Counters of CPUs and GPUs are brought up to date now and then: an H200's of its energy, every 0.1 s.
 _SHORTEST_SECONDS = 0.1
 # A driver may never answer: training does not wait for it at its end, either.
@@ -167,7 +166,7 @@ class _Machine:
         """What stays the same."""
         disk = self._ask("disk_space", lambda: shutil.disk_usage(self._run_folder))
         return {
-            "cpu_model": self._ask("cpu_model", _cpu_model),
+            "cpu_model": self._ask("cpu_model", cpu_model),
             "num_cores": self._num_cores,
             "memory_bytes": self._ask("memory", lambda: psutil.virtual_memory().total),
             "disk_free_bytes": None if disk is None else disk.free,
@@ -274,8 +273,3 @@ def _disk_of(folder: Path) -> str:
     if name not in psutil.disk_io_counters(perdisk=True, nowrap=False):
         raise RuntimeError("the disk of the run folder has no counters of its own: all disks are counted")
     return name
-
-
-def _cpu_model() -> str:
-    found = re.search(r"^model name\s*:\s*(.+)$", _CPU_INFO.read_text(errors="replace"), re.MULTILINE)
-    return found[1].strip() if found else platform.machine()

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from septuagint.data.workers import available_cores
 from septuagint.errors import UserError
+from septuagint.machine import available_cores
 
 Launcher = Literal["none", "workers", "torchrun", "environment", "openmpi", "mpich", "slurm"]
 

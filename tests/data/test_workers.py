@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from septuagint.data.workers import Workers, available_cores
+from septuagint.data.workers import Workers
 from septuagint.errors import DataError, UserError
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
@@ -89,7 +89,3 @@ def test_workers_end_with_the_process_that_started_them(how, tmp_path):
     parent.wait()
     _, alive = psutil.wait_procs(children, timeout=5)
     assert children and not alive
-
-
-def test_available_cores_are_those_of_this_process():
-    assert 1 <= available_cores() <= (os.cpu_count() or 1)

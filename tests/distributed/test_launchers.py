@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from septuagint.data.files import hash_file
-from septuagint.data.workers import available_cores
+from septuagint.machine import available_cores
 from septuagint.telemetry.events import Event, latest, read_events, record_path
 from septuagint.training.checkpoint import checkpoint_path, find_checkpoints
 from septuagint.training.run_folder import ENVIRONMENT

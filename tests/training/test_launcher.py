@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from septuagint.data.workers import available_cores
 from septuagint.errors import UserError
+from septuagint.machine import available_cores
 from septuagint.training import launcher
 from septuagint.training.launcher import Place, find_place, first_node, is_own_address, rank_0_by_pmi, share_of_cores
 

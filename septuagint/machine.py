@@ -1,0 +1,19 @@
+"""This machine: what a process may use of it, and what it is called."""
+
+import os
+import platform
+import re
+from pathlib import Path
+
+_CPU_INFO = Path("/proc/cpuinfo")
+
+
+def available_cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_model() -> str:
+    """As its maker calls it, or else its kind; an OSError where the system does not tell."""
+    found = re.search(r"^model name\s*:\s*(.+)$", _CPU_INFO.read_text(errors="replace"), re.MULTILINE)
+    return found[1].strip() if found else platform.machine()
