@@ -107,11 +107,12 @@ def demo(
     outcome = _train_demo(config, path, workers or 1, quiet)
     _exit_by_signal(outcome)
     from septuagint.inference.export import artifact_of_run
-    from septuagint.inference.scored_sets import score_test_sets
+    from septuagint.inference.scored_sets import open_test_sets, score_test_sets
+    from septuagint.inference.translator import Translator
     from septuagint.training.summary import print_demo, summarise_demo
 
-    with ProgressReport(is_quiet=quiet) as report:
-        results = score_test_sets(config.data, artifact_of_run(outcome.run, report), report)
+    with ProgressReport(is_quiet=quiet) as report, Translator(artifact_of_run(outcome.run, report)) as translator:
+        results = score_test_sets(open_test_sets(config.data.folder), translator, report)
     if as_json:
         _print_json(summarise_demo(prepared, outcome, results))
     else:
@@ -365,6 +366,12 @@ def export(
             "--vocabulary-map", help="Look only at pieces that the source suggests: faster, a little less exact."
         ),
     ] = False,
+    test_sets: Annotated[
+        bool,
+        typer.Option(
+            "--test-sets", help="Translate the run's test sets with it: the model card tells how well and how fast."
+        ),
+    ] = False,
     license: Annotated[str, typer.Option(help="For the model card, such as cc-by-4.0.")] = "unknown",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -382,7 +389,14 @@ def export(
     options = check_options(format, quantization, vocabulary_map=vocabulary_map)
     with ProgressReport(is_quiet=quiet) as report:
         exported = export(
-            run, to, checkpoint=checkpoint, num_averaged=average, license=license, report=report, **options
+            run,
+            to,
+            checkpoint=checkpoint,
+            num_averaged=average,
+            license=license,
+            test_sets=test_sets,
+            report=report,
+            **options,
         )
     if as_json:
         _print_json(summarise_export(exported))

@@ -1,18 +1,21 @@
 """From a checkpoint to an artifact: built, compared with the checkpoint, described, sealed, and only then in place."""
 
 import shutil
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+import torch
 
 import septuagint
+from septuagint.data.dataset import EvaluationSet
 from septuagint.data.files import one_at_a_time, read_object
 from septuagint.data.folders import bring_back, filled_aside, is_temporary, scratch
 from septuagint.data.manifest import HISTOGRAM_BIN
 from septuagint.data.normaliser import NORMALISER
-from septuagint.errors import ArtifactError, StorageError, UserError, writing_to
+from septuagint.errors import ArtifactError, DataError, StorageError, UserError, writing_to
 from septuagint.inference.argos import argos_name, write_argos, write_metadata
 from septuagint.inference.artifact import (
     CARD,
@@ -34,15 +37,18 @@ from septuagint.inference.ctranslate2_model import write_ctranslate2
 from septuagint.inference.hugging_face import check_is_m2m100, write_hugging_face
 from septuagint.inference.model_card import Background, write_card
 from septuagint.inference.parity import Parity, check_hugging_face, check_parity, sample_pairs, score_artifact
+from septuagint.inference.scored_sets import open_test_sets, score_test_sets
 from septuagint.inference.scoring import Score
 from septuagint.inference.search import MAX_LENGTH, MAX_LENGTH_EXTRA, MAX_LENGTH_RATIO
 from septuagint.inference.trained import Trained, open_trained
+from septuagint.inference.translator import Translator
 from septuagint.inference.vocabulary_map import (
     NUM_PAIRS,
     VOCABULARY_MAP,
     learn_vocabulary_map,
     write_vocabulary_map,
 )
+from septuagint.machine import available_cores, cpu_model
 from septuagint.progress import ProgressReport
 from septuagint.training.run_folder import ENVIRONMENT
 
@@ -64,6 +70,7 @@ class Options:
     quantization: str = DEFAULT_QUANTIZATION
     license: str = "unknown"
     has_vocabulary_map: bool = False
+    is_tested: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,16 +92,28 @@ def export(
     num_averaged: int | None = None,
     license: str = "unknown",
     vocabulary_map: bool = False,
+    test_sets: bool = False,
     report: ProgressReport,
 ) -> Exported:
-    """Makes a folder of a run's best checkpoint, of the one that is named, or of the average of the last ones."""
+    """Makes a folder of a run's best checkpoint, of the one that is named, or of the average of the last ones.
+
+    With `test_sets`, those of the run's data folder are translated with it, and its card tells how well, and how fast.
+    """
     if num_averaged is not None and checkpoint != "best":
         raise UserError(f"either the mean of {num_averaged} checkpoints or {checkpoint!r}; give one of them")
     trained = open_trained(run, checkpoint=checkpoint, num_averaged=num_averaged)
     if format == "huggingface":
         check_is_m2m100(trained.model)
         quantization = "float32"
-    options = Options(format=format, quantization=quantization, license=license, has_vocabulary_map=vocabulary_map)
+    if test_sets:
+        _open_test_sets(trained)  # what is missing is missed before the work
+    options = Options(
+        format=format,
+        quantization=quantization,
+        license=license,
+        has_vocabulary_map=vocabulary_map,
+        is_tested=test_sets,
+    )
     place = target.resolve()
     if place == Path.cwd():
         raise UserError(f"{target}: the current folder cannot be replaced; give the name of a new one")
@@ -180,7 +199,7 @@ def _build(trained: Trained, folder: Path, kind: Kind, options: Options, report:
         with report.stage("comparing", None, ""):
             network, pairs = trained.network(), sample_pairs(trained.vocabulary, _pairs(trained))
             parity = check_parity(network, single / MODEL, trained.vocabulary, pairs)
-        checks = {"max_difference": parity.difference, "num_pieces": parity.num_pieces}
+        checks: dict[str, Any] = {"max_difference": parity.difference, "num_pieces": parity.num_pieces}
         if kind == "huggingface":
             _write_hugging_face_folder(trained, folder)
             with report.stage("comparing", None, ""):
@@ -198,6 +217,10 @@ def _build(trained: Trained, folder: Path, kind: Kind, options: Options, report:
                 with report.stage("vocabulary map", None, ""):
                     _write_vocabulary_map(trained, folder)
             checks |= _compare_bleu(trained, single, folder, options, parity, report)
+        if options.is_tested:
+            # Nothing here translates with a Hugging Face folder: its weights are tested as CTranslate2 has them.
+            tested = single if kind == "huggingface" else folder
+            checks |= {"test_sets": _test(trained, tested, options, checks, report)}
     description = _describe(trained, kind, options, checks)
     card = write_card(Manifest(**description, files={}), _background(trained, options.license))
     (folder / CARD).write_text(card, encoding="utf-8")
@@ -264,6 +287,46 @@ def _compare_bleu(
         "bleu_lines": scores[1].num_lines,
         "bleu_signature": scores[1].bleu_signature,
     }
+
+
+def _open_test_sets(trained: Trained) -> Sequence[EvaluationSet]:
+    if trained.data is None:
+        raise DataError(
+            f"{trained.data_folder}: not there, or prepared anew, so its test sets are not to be had; put it back, or "
+            "leave --test-sets out"
+        )
+    return open_test_sets(trained.data_folder, otherwise="leave --test-sets out")
+
+
+def _test(
+    trained: Trained, folder: Path, options: Options, checks: dict[str, Any], report: ProgressReport
+) -> dict[str, Any]:
+    """How good the artifact is on text that had no part in its making, and how fast."""
+    seal(folder, _describe(trained, "ctranslate2", options, checks))
+    with Translator(Artifact(folder)) as translator:
+        results = score_test_sets(_open_test_sets(trained), translator, report)
+        device = translator.device
+    seconds = sum(result.seconds for result in results)
+    num_target_tokens = sum(result.num_target_tokens for result in results)
+    return {
+        "scores": {result.name: asdict(result.score) for result in results},
+        "seconds": seconds,
+        "target_tokens": num_target_tokens,
+        "target_tokens_per_second": num_target_tokens / seconds,
+        "hardware": _name_hardware(device),
+    }
+
+
+def _name_hardware(device: str) -> str:
+    """What a translator computes on, in words."""
+    if device == "cuda":
+        return torch.cuda.get_device_name() if torch.cuda.is_available() else "a GPU"
+    num_threads = available_cores()
+    try:
+        name = cpu_model()
+    except OSError:
+        name = "a CPU"
+    return f"{num_threads} {'thread' if num_threads == 1 else 'threads'} of {name}"
 
 
 def _describe(trained: Trained, kind: Kind, options: Options, checks: dict[str, Any]) -> dict[str, Any]:

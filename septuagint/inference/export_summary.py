@@ -47,6 +47,17 @@ def print_export(exported: Exported) -> None:
             f"{manifest.numbers} against float32: BLEU {checks['bleu_change']:+z.2f}, from "
             f"{checks['bleu_float32']:.2f} to {checks['bleu']:.2f} on {checks['bleu_lines']:,} lines of validation text"
         )
+    if "test_sets" in checks:
+        print_test_sets(checks["test_sets"])
     print(f"folder: {exported.folder}")
     if (package := exported.folder / argos_name(manifest)).exists():
         print(f"package: {package}")
+
+
+def print_test_sets(found: dict[str, Any]) -> None:
+    """A line for each test set, and how fast they were translated."""
+    scores = found["scores"]
+    width = max(map(len, scores))
+    for name, score in scores.items():
+        print(f"{name:{width}}  BLEU {score['bleu']:5.2f}  chrF {score['chrf']:5.2f}  {score['num_lines']:6,} lines")
+    print(f"{found['target_tokens_per_second']:,.0f} target tokens per second on {found['hardware']}")

@@ -99,16 +99,18 @@ def _front_matter(manifest: Manifest, background: Background, pair: str) -> list
         "- bleu",
         "- chrf",
     ]
-    if background.scores:
+    results = [("test", *found) for found in _test_scores(manifest).items()]
+    results += [("validation", *found) for found in background.scores.items()]
+    if results:
         lines += ["model-index:", f"- name: {_yaml(manifest.name)}", "  results:"]
-    for text, score in background.scores.items():
+    for split, text, score in results:
         lines += [
             "  - task:",
             "      type: translation",
             f"      name: {_yaml(f'Translation {pair}')}",
             "    dataset:",
             f"      name: {_yaml(text)}",
-            "      type: validation",
+            f"      type: {split}",
             f"      args: {_yaml(pair)}",
             "    metrics:",
         ]
@@ -129,25 +131,31 @@ def _yaml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def _test_scores(manifest: Manifest) -> dict[str, Score]:
+    """By text, where they were asked for."""
+    scores = manifest.checks.get("test_sets", {"scores": {}})["scores"]
+    return {text: Score(**fields) for text, fields in scores.items()}
+
+
 def _scores(manifest: Manifest, background: Background) -> list[str]:
-    checks = manifest.checks
-    lines = ["It was not validated in training."]
-    if background.scores:
-        one = next(iter(background.scores.values()))
-        lines = [
-            "On validation text, as training measured it:",
+    checks, tests = manifest.checks, _test_scores(manifest)
+    lines = []
+    if tests:
+        test_sets = checks["test_sets"]
+        lines += [
+            f"On test text, translated by CTranslate2 in {manifest.numbers} with beam {manifest.decode.beam_size}, at "
+            f"{test_sets['target_tokens_per_second']:,.0f} target tokens per second on {test_sets['hardware']}:",
             "",
-            "| text | lines | BLEU | chrF |",
-            "|---|---:|---:|---:|",
-            *(
-                f"| {_cell(text)} | {score.num_lines:,} | {score.bleu:.2f} | {score.chrf:.2f} |"
-                for text, score in background.scores.items()
-            ),
+            *_table(tests),
             "",
-            f"BLEU is sacreBLEU's `{one.bleu_signature}`, chrF `{one.chrf_signature}`.",
         ]
+    if background.scores:
+        lines += ["On validation text, as training measured it:", "", *_table(background.scores), ""]
+    else:
+        lines += ["It was not validated in training.", ""]
+    for signatures in dict.fromkeys(map(_signatures, [*tests.values(), *background.scores.values()])):
+        lines += [signatures, ""]
     lines += [
-        "",
         f"In float32 its log-probabilities differ from the checkpoint's by at most {checks['max_difference']:.1e}, "
         f"over {checks['num_pieces']:,} pieces.",
     ]
@@ -160,6 +168,21 @@ def _scores(manifest: Manifest, background: Background) -> list[str]:
     elif manifest.numbers != "float32":
         lines.append(f"What {manifest.numbers} changes was not measured: the validation text was not there.")
     return lines
+
+
+def _table(scores: Mapping[str, Score]) -> list[str]:
+    return [
+        "| text | lines | BLEU | chrF |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {_cell(text)} | {score.num_lines:,} | {score.bleu:.2f} | {score.chrf:.2f} |"
+            for text, score in scores.items()
+        ),
+    ]
+
+
+def _signatures(score: Score) -> str:
+    return f"BLEU is sacreBLEU's `{score.bleu_signature}`, chrF `{score.chrf_signature}`."
 
 
 def _cell(text: str) -> str:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -14,15 +14,18 @@ import torch
 import yaml
 
 from septuagint.data.files import hash_file
-from septuagint.errors import CheckpointError, ConfigError, ParityError, StorageError, UserError
+from septuagint.data.manifest import read_manifest as read_data_manifest
+from septuagint.data.manifest import write_manifest as write_data_manifest
+from septuagint.errors import CheckpointError, ConfigError, DataError, ParityError, StorageError, UserError
 from septuagint.inference import export as export_module
 from septuagint.inference.artifact import MANIFEST, Artifact, NewerArtifactError, is_artifact, read_manifest
 from septuagint.inference.export import _background, artifact_of_run, export
 from septuagint.inference.export_summary import check_options
 from septuagint.inference.model_card import Background, write_card
 from septuagint.inference.parity import score_artifact
-from septuagint.inference.scoring import Score
+from septuagint.inference.scoring import Score, score
 from septuagint.inference.trained import open_trained
+from septuagint.machine import cpu_model
 from septuagint.training.checkpoint import (
     checkpoint_path,
     load_weights,
@@ -180,6 +183,68 @@ class TestChecks:
         assert result.stderr.startswith("error: the exported model does not say what the checkpoint says")
         assert "Traceback" not in result.stderr
         assert names_in(tmp_path) == []
+
+
+class TestTestSets:
+    @pytest.mark.parametrize(
+        ("format", "quantization"), [("ctranslate2", "int8"), ("ctranslate2", "float32"), ("huggingface", "float32")]
+    )
+    def test_the_scores_are_those_of_what_is_exported(self, trained, prepared, tmp_path, format, quantization):
+        run = trained.run_path("run")
+        if format == "huggingface":
+            trained.train("model.preset=base", "training.max_steps=10", run="base")
+            run = trained.run_path("base")
+        export(run, tmp_path / "plain", quantization=quantization, report=QUIET)
+        options = {"format": format, "quantization": quantization, "test_sets": True}
+        found = export(run, tmp_path / "a", **options, report=QUIET).manifest.checks["test_sets"]
+        sources, references = ((prepared / f"test.{side}").read_text().splitlines() for side in ("en", "de"))
+        with open_translator(tmp_path / "plain") as translator:
+            lines = list(translator.translate([sources]))
+        assert found["scores"] == {"test": asdict(score([line.text for line in lines], references, "de"))}
+        assert found["target_tokens"] == sum(line.num_pieces for line in lines)
+        assert found["target_tokens_per_second"] == pytest.approx(found["target_tokens"] / found["seconds"])
+        Artifact(tmp_path / "a")  # every byte of it is what its manifest says
+
+    @pytest.mark.parametrize("format", ["ctranslate2", "argos"])
+    def test_the_card_tells_them_before_those_of_validation(self, run_folder, tmp_path, format):
+        exported = export(run_folder, tmp_path / "a", format=format, test_sets=True, report=QUIET)
+        found = exported.manifest.checks["test_sets"]
+        if format == "argos":
+            with zipfile.ZipFile(next((tmp_path / "a").glob("*.argosmodel"))) as package:
+                (name,) = (name for name in package.namelist() if name.endswith("README.md"))
+                (tmp_path / "a" / "README.md").write_bytes(package.read(name))
+        results = front_matter(tmp_path / "a")["model-index"][0]["results"]
+        assert [result["dataset"]["type"] for result in results] == ["test", "validation"]
+        test = found["scores"]["test"]
+        assert [metric["value"] for metric in results[0]["metrics"]] == [round(test["bleu"], 2), round(test["chrf"], 2)]
+        card = (tmp_path / "a" / "README.md").read_text(encoding="utf-8")
+        assert f"\n| test | 8 | {test['bleu']:.2f} | {test['chrf']:.2f} |\n" in card
+        assert f"{found['target_tokens_per_second']:,.0f} target tokens per second on {found['hardware']}:" in card
+        assert found["hardware"].endswith(cpu_model())
+        assert card.count("BLEU is sacreBLEU's") == 1
+
+    def test_without_test_sets_nothing_is_begun(self, own_run, tmp_path, monkeypatch):
+        monkeypatch.setattr(export_module, "write_ctranslate2", None)
+        folder = tmp_path / "without"
+        shutil.copytree(open_trained(own_run).data_folder, folder)
+        manifest = read_data_manifest(folder)
+        write_data_manifest(folder, manifest.model_copy(update={"test": ()}))
+        config = own_run / "config.toml"
+        text = config.read_text()
+        for place, problem in ((folder, "was prepared without test sets"), (folder / "gone", "not there")):
+            config.write_text(text.replace(str(open_trained(own_run).data_folder), str(place)))
+            with pytest.raises(DataError, match=rf"{place}: {problem}.* leave --test-sets out$"):
+                export(own_run, tmp_path / "a", test_sets=True, report=QUIET)
+            config.write_text(text)
+        assert not (tmp_path / "a").exists()
+
+    def test_the_command_shows_a_line_for_each(self, run_folder, tmp_path):
+        program = Program(tmp_path, ["export", str(run_folder), "--to", str(tmp_path / "a"), "--test-sets"])
+        assert program.wait() == 0, program.stderr
+        test = read_manifest(tmp_path / "a").checks["test_sets"]["scores"]["test"]
+        assert f"\ntest  BLEU {test['bleu']:5.2f}  chrF {test['chrf']:5.2f}       8 lines\n" in program.stdout
+        assert "target tokens per second on " in program.stdout
+        assert "translating test: 8 lines" in program.stderr
 
 
 class TestVocabulary:
