@@ -8,7 +8,7 @@ CONFIG is the configuration of a prepared data folder with test sets. Which weig
 alone, by the program itself; the test sets are translated once, at the end, by the search that validation uses, and
 scored by sacreBLEU on the text as it came; "BLEU lc" is the same without regard to case, for figures of others that
 were made so. Minutes are those of the record: everything from the first attempt's beginning to the end of its last
-validation. Runs that have finished in `--folder` are not trained again.
+validation. Runs that have finished in `--folder` are not trained again; one of other text or settings is refused.
 
 `show` puts what several calls of `train` wrote together: seeds of the same settings into one table, different settings
 one below the other; `--svg` draws the validation BLEU of up to two settings over minutes.
@@ -23,7 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from curves import Run, draw, how_it_ran, is_finished, minutes_at, print_table, train
+from curves import Run, draw, how_it_ran, minutes_at, print_table, train
 from sacrebleu.metrics.bleu import BLEU
 
 from septuagint.config_file import load_config
@@ -106,8 +106,7 @@ def measure(seed: int, folder: Path, arguments: argparse.Namespace, *, name: str
     """A training with one seed, in folder/name, and what came of it."""
     name, overrides = name or f"seed-{seed}", [*arguments.overrides, f"training.seed={seed}"]
     run = Run(path=name, name=name, folder=folder / name, overrides=overrides, environment={})
-    if not is_finished(run, arguments.config):
-        train(run, arguments.config)
+    train(run, arguments.config)
     trained, record = open_trained(run.folder), read_record(run.folder)
     assert trained.data is not None
     sets = open_evaluation_sets(trained.data_folder, trained.data, trained.data.test)

@@ -2,7 +2,7 @@
 
     python benchmarks/strongest.py CONFIG --folder DIR [--set KEY=VALUE ...] [--json FILE]
                [--beams 4] [--teacher-beams 2]
-               [--backward KEY=VALUE ...] [--forward KEY=VALUE ...] [--student KEY=VALUE ...]
+               [--backward KEY=VALUE ...] [--forward KEY=VALUE ...] [--student KEY=VALUE ...] [--no-artifact]
 
 CONFIG is the configuration of a prepared data folder with test sets. Nothing but that folder is read, so it can be
 brought to the machine that trains. In DIR, one after the other, and only what is not there yet:
@@ -10,25 +10,29 @@ brought to the machine that trains. In DIR, one after the other, and only what i
     text/      the text of the data folder, a file for each corpus and language
     backward/  a teacher for the other direction
     forward/   a teacher, and what the student would be without teachers
-    said/      training sources as `forward` translates them, training targets as `backward` does
+    said/      training sources as `forward` translates them, training targets as `backward` does; said anew when a
+               teacher has been trained further (a student of the old text is then refused: move DIR/student away)
     student/   trained on the text, and on both translations of it beside it (data diversification)
+    artifact/  the strongest of them, for CTranslate2 in int8; its card has scores on the test sets, and its speed
 
 `--set` changes settings of CONFIG for all three, the others those of one. The better of `forward` and `student` on
-validation text is the strongest: it alone is scored on the test sets, as `results.py` does, and `septuagint export` can
-make an artifact of its folder.
+validation text is the strongest: it alone is scored on the test sets, as `results.py` does, and exported.
+`--no-artifact` is for machines without CTranslate2; elsewhere `septuagint export DIR/student --to FOLDER --test-sets`
+does the same.
 """
 
 import argparse
+import importlib
 import json
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from curves import PROGRAM, Run, is_finished, minutes_at, train
+from curves import PROGRAM, Run, minutes_at, train
 from results import best_bleu, check_test_sets, measure, show, tell_validations, translate
 
 from septuagint.config import Config
@@ -41,7 +45,12 @@ from septuagint.inference.trained import Trained, open_trained
 from septuagint.model.transformer import Transformer
 from septuagint.progress import ProgressReport
 from septuagint.report.reading.record import read_record
+from septuagint.training.checkpoint_files import MODEL as WEIGHTS
+from septuagint.training.checkpoint_files import read_manifest
 from septuagint.training.precision import choose_device
+
+if TYPE_CHECKING:
+    from septuagint.inference.export import Exported
 
 SPLITS = ("train", "valid", "test")
 _LINES_AT_A_TIME = 50_000
@@ -56,10 +65,12 @@ def main() -> None:
         parser.add_argument(f"--{part}", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
     parser.add_argument("--beams", type=int, default=4, help="hypotheses that a search for test text follows")
     parser.add_argument("--teacher-beams", type=int, default=2, help="the same, of teachers that say training text")
+    parser.add_argument("--no-artifact", action="store_true", help="score the strongest, but do not export it")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     try:
         result = build(arguments)
+        exported = None if arguments.no_artifact else make_artifact(arguments.folder, result["strongest"])
     except UserError as error:
         sys.exit(str(error))
     show(result, is_markdown=False)
@@ -69,12 +80,19 @@ def main() -> None:
     for name, told in result["said"].items():
         rate = f"{told['lines'] / told['seconds']:,.0f} lines a second"
         print(f"{name}: said {told['lines']:,} lines in {told['seconds']:.1f} s, {rate}")
+    if exported is not None:
+        from septuagint.inference.export_summary import print_export, summarise_export
+
+        print_export(exported)
+        result["artifact"] = summarise_export(exported)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def build(arguments: argparse.Namespace) -> dict[str, Any]:
     """What the strongest model came to, and how it was made."""
+    if not arguments.no_artifact:
+        check_exports()
     folder = arguments.folder.absolute()
     check_test_sets(arguments.config, arguments.overrides)
     config = load_config(arguments.config, arguments.overrides)
@@ -106,6 +124,30 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
         "parts": parts,
         "said": said,
     }
+
+
+def check_exports() -> None:
+    """What is missing at the end should be missed before hours of training."""
+    try:
+        importlib.import_module("septuagint.inference.export")
+    except ImportError as error:
+        raise UserError(
+            f"the artifact cannot be made here ({error}): install what is missing, or leave it out with --no-artifact"
+        ) from None
+
+
+def make_artifact(folder: Path, strongest: str) -> "Exported":
+    """The best weights as a folder that translates, scored on the test sets; what is there is not made again."""
+    from septuagint.inference.artifact import OF_RUN, find_artifact
+    from septuagint.inference.export import Exported, export
+
+    report = ProgressReport()
+    weights_sha256 = open_trained(folder / strongest).weights_sha256
+    found = find_artifact(folder, weights_sha256, report.warn)
+    if found is None or "test_sets" not in found.manifest.checks:
+        return export(folder / strongest, folder / OF_RUN, test_sets=True, report=report)
+    num_bytes = sum(entry.bytes for entry in found.manifest.files.values())
+    return Exported(folder=found.folder, manifest=found.manifest, num_bytes=num_bytes)
 
 
 def write_text(dataset: Dataset, folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -181,9 +223,8 @@ def write_config(
 def train_part(folder: Path, config: Path, overrides: list[str]) -> dict[str, Any]:
     """Trained in a folder of its own: how long it took, and how good it is on validation text."""
     run = Run(path=folder.name, name=folder.name, folder=folder, overrides=overrides, environment={})
-    if not is_finished(run, config):
-        print(f"{run.name}: begins", file=sys.stderr)
-        train(run, config)
+    print(f"{run.name}: begins, or goes on", file=sys.stderr)
+    train(run, config)
     record = read_record(folder)
     return {
         "minutes": minutes_at(record, record.validations[-1]),
@@ -198,6 +239,7 @@ def translations(
     """What the teachers say: training corpora with one side of the text, and a translation of it on the other.
 
     And how many lines each teacher said in how many seconds, from text to text; what was there before is not counted.
+    The same weights and search say the same, so a folder is named by them.
     """
     entries, told = [], {}
     for teacher, given, written, shards in (
@@ -205,9 +247,11 @@ def translations(
         ("backward", "target", "source", dataset.train.targets),
     ):
         missing = {}
+        weights = read_manifest(folder / teacher / "best").files[WEIGHTS].sha256[:12]
+        place = folder / "said" / f"{teacher}-{weights}-beam-{num_beams}"
         for entry, sentences in zip(texts, shards, strict=True):
             name = f"{teacher}-{entry['name']}"
-            path = folder / "said" / f"{name}.{written}"
+            path = place / f"{entry['name']}.{written}"
             entries.append({"name": name, "weight": entry["weight"], given: entry[given], written: str(path)})
             if not path.exists():
                 missing[path] = sentences

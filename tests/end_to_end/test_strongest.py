@@ -10,6 +10,7 @@ import pytest
 
 from septuagint.data.files import hash_file
 from septuagint.data.manifest import read_manifest
+from septuagint.inference.artifact import Artifact
 from tests.guides import write_project
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -30,9 +31,11 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
         file.write('[[data.test]]\nsource = "test.en"\ntarget = "test.de"\n')
     run("-m", "septuagint.cli", "prepare", project / "news.toml")
 
+    command = [BENCHMARKS / "strongest.py", project / "news.toml", "--folder", folder, "--json", told]
+    command += ["--backward", "training.max_steps=10"]
+
     def build() -> dict[str, Any]:
-        options = ["--folder", folder, "--json", told, "--backward", "training.max_steps=10"]
-        run(BENCHMARKS / "strongest.py", project / "news.toml", *options)
+        run(*command)
         result: dict[str, Any] = json.loads(told.read_bytes())
         return result
 
@@ -58,30 +61,42 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
         *(f"forward-{name}" for name in names),
         *(f"backward-{name}" for name in names),
     ]
+    (forward,), (backward,) = (list((folder / "said").glob(f"{teacher}-*")) for teacher in ("forward", "backward"))
     for name in names:
-        lengths = {
-            len((folder / path).read_text(encoding="utf-8").splitlines())
-            for path in (
-                f"text/train.{name}.source",
-                f"text/train.{name}.target",
-                f"said/forward-{name}.target",
-                f"said/backward-{name}.source",
-            )
-        }
-        assert len(lengths) == 1
+        sides = [folder / f"text/train.{name}.{side}" for side in ("source", "target")]
+        said = [forward / f"{name}.target", backward / f"{name}.source"]
+        assert len({len(path.read_text(encoding="utf-8").splitlines()) for path in (*sides, *said)}) == 1
     assert student.vocabulary.file.sha256 == own.vocabulary.file.sha256
-    backward = read_manifest(folder / "backward-data")
-    assert [(corpus.source.tokens, corpus.target.tokens) for corpus in backward.train] == [
+    swapped = read_manifest(folder / "backward-data")
+    assert [(corpus.source.tokens, corpus.target.tokens) for corpus in swapped.train] == [
         (corpus.target.tokens, corpus.source.tokens) for corpus in own.train
     ]
 
+    # The strongest is an artifact, which says what the checkpoint says.
+    artifact = Artifact(folder / "artifact")
+    strongest = hash_file(folder / first["strongest"] / "best/model.safetensors")
+    assert artifact.manifest.origin.weights_sha256 == strongest
+    scores = first["artifact"]["checks"]["test_sets"]["scores"]
+    assert scores.keys() == first["runs"][0]["scores"].keys()
+    card = (folder / "artifact/README.md").read_text(encoding="utf-8")
+    assert all(f"| {name} | {found['num_lines']:,} | " in card for name, found in scores.items())
+
     # Nothing is done twice.
+    made = (folder / "artifact/artifact.json").stat()
     weights = [hash_file(folder / name / "best/model.safetensors") for name in first["parts"]]
     second = build()
     assert second["said"] == {}
     assert second["runs"] == first["runs"]
+    assert (second["artifact"], (folder / "artifact/artifact.json").stat()) == (first["artifact"], made)
     assert [hash_file(folder / name / "best/model.safetensors") for name in second["parts"]] == weights
     assert "BLEU" in run(BENCHMARKS / "results.py", "show", told)
+
+    # A student of other text is not taken for one of this.
+    command += ["--teacher-beams", "1", "--no-artifact"]
+    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "student: the training ended with exit code 2" in done.stderr
+    assert "the data folder was prepared anew from other text" in done.stderr
 
 
 @pytest.mark.parametrize("command", [["results.py", "train"], ["strongest.py", "--folder", "unused"]])
