@@ -27,7 +27,7 @@ from septuagint.machine import available_cores
 
 MAX_BEAM_SIZE = 32
 # Pieces that CTranslate2 gets at a time, padding counted in. More are hardly faster, and less evenly spread over cores.
-_BATCH_PIECES = {"cpu": 1024, "cuda": 8192}
+BATCH_PIECES = {"cpu": 1024, "cuda": 8192}
 # With a vocabulary map: the pieces of fewer sentences are fewer.
 _BATCH_PIECES_WITH_MAP = {"cpu": 512, "cuda": 8192}
 _POLL_SECONDS = 0.001
@@ -76,7 +76,7 @@ class Translator:
         num_threads = num_threads or available_cores()
         if self.device == "cuda":
             try:
-                self._engine = _open(artifact, "cuda", 1)
+                self._engine = open_engine(artifact.folder / MODEL, "cuda", 1)
                 self._engine.translate_batch([["</s>"]])  # what is missing, its libraries or memory, is missed here
                 return
             except RuntimeError as error:
@@ -84,7 +84,7 @@ class Translator:
                     raise UserError(f"CTranslate2 cannot use the GPU ({error}); leave --device out") from None
                 self.device = "cpu"
         try:
-            self._engine = _open(artifact, "cpu", num_threads)
+            self._engine = open_engine(artifact.folder / MODEL, "cpu", num_threads)
         except RuntimeError as error:
             raise ArtifactError(f"{artifact.folder / MODEL}: CTranslate2 cannot load it ({error})") from None
 
@@ -147,7 +147,7 @@ class Translator:
 
     def batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Rows to be given to `search` together."""
-        sizes = _BATCH_PIECES_WITH_MAP if self.manifest.decode.vocabulary_map else _BATCH_PIECES
+        sizes = _BATCH_PIECES_WITH_MAP if self.manifest.decode.vocabulary_map else BATCH_PIECES
         return batches_of_similar_length(lengths, sizes[self.device])
 
     def _split(self, line: str) -> list[Segment]:
@@ -244,10 +244,11 @@ def _finish(job: Job, advance: Callable[[int], None]) -> Iterator[Translation]:
     advance(len(translations))
 
 
-def _open(artifact: Artifact, device: str, num_threads: int) -> ctranslate2.Translator:
+def open_engine(model: Path, device: str, num_threads: int) -> ctranslate2.Translator:
+    """CTranslate2 on a folder of its own: on a CPU, each thread translates batches of its own."""
     _allow_wide_registers()
     return ctranslate2.Translator(
-        str(artifact.folder / MODEL), device=device, inter_threads=num_threads, intra_threads=1, max_queued_batches=-1
+        str(model), device=device, inter_threads=num_threads, intra_threads=1, max_queued_batches=-1
     )
 
 
@@ -262,8 +263,8 @@ def _allow_wide_registers() -> None:
 
 
 def _choose_device(device: str) -> str:
-    if device not in ("auto", *_BATCH_PIECES):
-        raise UserError(f"--device {device}: must be auto, {' or '.join(_BATCH_PIECES)}")
+    if device not in ("auto", *BATCH_PIECES):
+        raise UserError(f"--device {device}: must be auto, {' or '.join(BATCH_PIECES)}")
     num_gpus = ctranslate2.get_cuda_device_count()
     if device == "cuda" and num_gpus == 0:
         raise UserError("no GPU that CTranslate2 can use; leave --device out to use the CPU")
