@@ -46,8 +46,13 @@ def _fold_parents(path: Path) -> Path:
 
 
 def _path_or_address(value: Any, info: ValidationInfo) -> Any:
-    is_address = isinstance(value, str) and re.match("https?://", value)
-    return value if is_address else _resolve(value, info, "root")
+    # One letter and a colon begin a path on some systems.
+    if not isinstance(value, str) or (found := re.match(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/", value)) is None:
+        return _resolve(value, info, "root")
+    scheme = found[1].lower()
+    if scheme not in ("http", "https"):
+        raise ValueError(f"{scheme}: is not fetched; give an http or https address, or the path of a file on this disk")
+    return f"{scheme}:/{value[found.end() :].rstrip()}"
 
 
 def split_address(text: str) -> tuple[str, dict[str, str]]:

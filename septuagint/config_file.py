@@ -184,6 +184,7 @@ def _without_list_of_one(location: tuple[Any, ...], tree: dict[str, Any]) -> tup
 
 def _shortened(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
+    text = re.sub(r"//[^\s\"]*@", "//…@", text)  # an address may have a password
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -55,6 +55,16 @@ def test_paths_of_corpora_begin_at_the_root_where_there_is_one(write, tmp_path):
     assert "data.root" in mistakes(path, ("data.root=~nobody-has-this-name/x",))
 
 
+def test_addresses_are_of_the_web_whatever_the_case_of_their_first_letters(write):
+    text = 'source = "HTTPS://host/V.en"\ntarget = " http://host/v.de "\n'
+    (valid,) = load_config(write(SMALLEST + "[data.valid]\n" + text)).data.valid
+    assert (valid.source, valid.target) == ("https://host/V.en", "http://host/v.de")
+    for address in ("ftp://user:SECRET@host/x", "file:///x", "s3://bucket/x"):
+        found = mistakes(write(SMALLEST + f'[data.valid]\nsource = "{address}"\ntarget = "a"\n'))
+        assert f"{address.partition(':')[0]}: is not fetched; give an http or https address, or the path" in found
+        assert "SECRET" not in found
+
+
 def test_corpora_on_the_web_are_named_like_files(write):
     head = SMALLEST.partition("[[data.train]]")[0]
     forms = [

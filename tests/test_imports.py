@@ -44,7 +44,7 @@ LAYERS = [
     | set("report.page.highlights report.page.facts report.page.comparing report.page.page".split())
     | set("report.page.comparison_page report.page.markdown".split()),
     # stages: they own files
-    set("data.files data.folders data.archives data.corpus data.duplicates data.manifest".split())
+    set("data.files data.kept data.folders data.archives data.corpus data.duplicates data.manifest".split())
     | set("data.shards data.parts data.sample".split())
     | set("training.checkpoint_files training.checkpoint training.retention training.run_folder".split())
     | set("inference.artifact inference.argos inference.ctranslate2_model inference.hugging_face".split())

@@ -11,7 +11,7 @@ MIRROR = "SEPTUAGINT_MIRROR"
 BY_HAND = "download it by hand, and give the path of the file instead"
 
 # Some file systems allow 143 bytes; the hash of the address and the endings of temporary files take up to 43.
-_MAX_NAME_BYTES = 100
+MAX_NAME_BYTES = 100
 _HOST = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 
 
@@ -27,12 +27,28 @@ def web_address(url: str) -> SplitResult:
         if parts.scheme not in ("http", "https") or not _HOST.fullmatch(host) or not url.isprintable():
             raise ValueError
     except ValueError:
-        raise DataError(f"{url!a}: not a web address; it should look like https://host/file.gz") from None
+        shown = without_password(url)
+        raise DataError(f"{shown!a}: not a web address; it should look like https://host/file.gz") from None
     return parts._replace(
         netloc=host if port is None else f"{host}:{port}",
         path=quote(parts.path or "/", safe="/%:@!$&'()*+,;=[]"),
         query=quote(parts.query, safe="/%:@!$&'()*+,;=[]?"),
     )
+
+
+def without_password(text: str) -> str:
+    """What is meant for an address, as a message may show it: what looks like the name of a user is left out.
+
+    Passwords may hold any character, so everything before the last @ is one; a port that is no number may be one, too.
+    """
+    scheme, slashes, rest = text.partition("//")
+    if not slashes:
+        scheme, rest = "", text
+    rest = rest.rpartition("@")[2]
+    name, colon, behind = rest.partition(":")
+    if colon and not name.startswith("[") and not re.match(r"\d*(/|\?|#|$)", behind):
+        rest = f"{name}:…"
+    return scheme + slashes + rest
 
 
 def first_address(url: str, mirror: str | None) -> str:
@@ -52,13 +68,14 @@ def redirected(url: str, address: str, location: str) -> str:
         # HTTP headers are read as Latin-1; these are the bytes that the server meant.
         return web_address(urljoin(address, quote(location, safe=string.punctuation, encoding="latin-1"))).geturl()
     except (ValueError, DataError):
-        raise DataError(f"{url}: redirected to {location!a}, which is no http or https address; {BY_HAND}") from None
+        shown = without_password(location.partition("?")[0])  # a query may hold a secret
+        raise DataError(f"{url}: redirected to {shown!a}, which is no http or https address; {BY_HAND}") from None
 
 
 def base_name(url: str) -> str:
     """The last part of an address, fit for a file name. Of a long one, the end: that is where extensions are."""
     name = re.sub(r"[^\w.,+=@-]", "_", unquote(PurePosixPath(web_address(url).path).name))
-    return name.encode()[-_MAX_NAME_BYTES:].decode(errors="ignore") or "file"
+    return name.encode()[-MAX_NAME_BYTES:].decode(errors="ignore") or "file"
 
 
 def place(url: str, address: str) -> str:

@@ -18,6 +18,7 @@ _RAW_BYTES = {"plain": 1 << 20, "gz": 1 << 16, "bz2": 1 << 16, "xz": 1 << 16, "z
 # gives back, it is fed in small bites.
 _BITE_BYTES = {"gz": 1 << 13, "bz2": 1 << 16, "xz": 1 << 16, "zst": 1 << 8}
 _TEXT_BYTES = 1 << 22
+_BEGINNING_BYTES = 512
 
 # What an archive begins with. Text may begin with "BZh" too, but does not go on as a bzip2 archive does.
 _MAGIC = {
@@ -48,14 +49,16 @@ def read_text(path: Path, digest: Any) -> Iterator[bytes]:
             kind = _compression(file.read(10))
             file.seek(0)
             pieces = raw_pieces(file)
-            for text in pieces if kind == "plain" else _decompress(kind, pieces):
-                if num_text_bytes == 0 and text.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise DataError(f"{path}: this is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8")
+            for text in _with_long_beginning(pieces if kind == "plain" else _decompress(kind, pieces)):
+                if num_text_bytes == 0:
+                    _check_beginning(path, text)
                 num_text_bytes += len(text)
                 if text:
                     yield text
     except FileNotFoundError:
         raise DataError(f"{path}: no such file{_nearest_file(path)}") from None
+    except NotADirectoryError:
+        raise DataError(f"{path}: no such file, as there is a file where a folder should be") from None
     except IsADirectoryError:
         raise DataError(f"{path}: is a folder, not a file of text") from None
     except (EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError) as error:
@@ -65,6 +68,27 @@ def read_text(path: Path, digest: Any) -> Iterator[bytes]:
             f"{path}: damaged {kind} archive, at byte {position:,} of {path.stat().st_size:,} and after "
             f"{num_text_bytes:,} bytes of text ({error}); fetch or make the file again"
         ) from None
+
+
+def _with_long_beginning(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes; the first piece is long enough to see what they are, if there are so many."""
+    beginning = b""
+    for piece in pieces:
+        beginning += piece
+        if len(beginning) >= _BEGINNING_BYTES:
+            break
+    yield beginning
+    yield from pieces
+
+
+def _check_beginning(path: Path, text: bytes) -> None:
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path}: this is UTF-16; convert it first: iconv -f UTF-16 -t UTF-8")
+    box = "tar" if text[257:262] == b"ustar" else "zip" if text.startswith(b"PK\x03\x04") else None
+    if box is not None:
+        raise DataError(
+            f"{path}: this is a {box} archive; unpack it, or if it has an address, name the file in it: #member=…"
+        )
 
 
 def _compression(first_bytes: bytes) -> str:
@@ -112,7 +136,10 @@ def _nearest_file(path: Path) -> str:
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except FileNotFoundError:
-        return f" (nor is there a folder {path.parent})"
+        return (
+            f" (nor is there a folder {path.parent}); relative paths begin at the configuration's folder, or where "
+            "--set data.root=DIR says"
+        )
     except OSError:
         return ""
     near = difflib.get_close_matches(path.name, [name for name in names if name != path.name], n=1, cutoff=0.75)

@@ -1,6 +1,6 @@
 """Files of text from the web, in a cache: fetched once, taken up again where a download was cut, told by SHA-256.
 
-downloads/<hash of the address>-<name>   a file as it was served; the .json beside it makes it valid
+downloads/<hash of the address>-<name>   a file as it was served; the .json beside it makes it valid (see `kept`)
 … .part, … .part.json                    what has arrived of it, and what tells whether a server can go on with it
 … .lock                                  held by the process that downloads
 """
@@ -26,6 +26,7 @@ from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandl
 from septuagint import __version__
 from septuagint.data.addresses import BY_HAND, MIRROR, base_name, first_address, place, redirected
 from septuagint.data.files import fsync_folder, hash_bytes, locked, read_object, write_json
+from septuagint.data.kept import forget, keep, kept
 from septuagint.errors import DataError, UserError, writing_to
 from septuagint.progress import ProgressReport
 
@@ -35,6 +36,7 @@ _WAITS_SECONDS = (1.0, 2.0, 4.0, 8.0)  # between tries in a row that bring nothi
 _MAX_WAIT_SECONDS = 60.0
 _LOCK_PATIENCE_SECONDS = 3600.0
 _MAX_REDIRECTS = 10
+_MAX_REASON = 200
 
 _CHECK_NETWORK = f"check the address and the network, or set {MIRROR} to a server that has the file"
 _CHECK_CERTIFICATES = "check the clock and the certificates of this computer (SSL_CERT_FILE names others)"
@@ -48,6 +50,7 @@ class WebFile:
 
     url: str
     sha256: str | None = None
+    is_listed: bool = True  # by its address, so that it can be pinned there
 
 
 def cache_folder() -> Path:
@@ -61,32 +64,28 @@ def cache_folder() -> Path:
         raise DataError(f"there is no folder for downloads ({error}); set SEPTUAGINT_CACHE to one") from None
 
 
-def fetch(file: WebFile, cache: Path, report: ProgressReport) -> Path:
+def fetch(file: WebFile, cache: Path, report: ProgressReport, *, is_trusted: bool = True) -> Path:
     """The file on disk. A cached one with the SHA-256 that is wanted is not asked for again.
 
-    A cached one with another SHA-256 is replaced, but not before the new one is whole and right.
+    A cached one with another SHA-256 is replaced, but not before the new one is whole and right. Not `is_trusted`:
+    a cached one is read again, whether it was touched or not.
     """
     if file.sha256 is not None and not re.fullmatch("[0-9a-f]{64}", file.sha256):
         raise DataError(f"{file.url}: a SHA-256 is 64 digits of 0-9 and a-f, and not {file.sha256!r}")
     name = base_name(file.url)
     path = cache / "downloads" / f"{hash_bytes(file.url.encode())[:16]}-{name}"
     with writing_to(cache):
-        if not _is_cached(path, file):
+        if not kept(path, sha256=file.sha256, is_trusted=is_trusted):
             path.parent.mkdir(parents=True, exist_ok=True)
             with _only_downloader(path, file.url, report):
-                if not _is_cached(path, file):  # whoever held the lock may have brought it
+                # Whoever held the lock may have brought it.
+                if not kept(path, sha256=file.sha256, is_trusted=is_trusted):
                     _download(path, file, report)
     return path
 
 
 def _beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
-
-
-def _is_cached(path: Path, file: WebFile) -> bool:
-    record = read_object(_beside(path, ".json"))
-    is_wanted = file.sha256 in (None, record.get("sha256"))
-    return is_wanted and path.is_file() and path.stat().st_size == record.get("num_bytes")
 
 
 @contextlib.contextmanager
@@ -104,8 +103,7 @@ def _only_downloader(path: Path, url: str, report: ProgressReport) -> Iterator[N
 
 
 def _download(path: Path, file: WebFile, report: ProgressReport) -> None:
-    record = _beside(path, ".json")
-    if path.is_file() and path.stat().st_size != read_object(record).get("num_bytes"):
+    if path.is_file() and not kept(path, is_trusted=False):
         report.warn(f"{path}: not as it was when it was downloaded; downloading it again")
     with contextlib.closing(_Part(path, file)) as part:
         _transfer(part, report)
@@ -121,12 +119,12 @@ def _download(path: Path, file: WebFile, report: ProgressReport) -> None:
             )
         part.sync()
     # Whoever is killed before the new record is there downloads again, but never takes this file for the one before.
-    record.unlink(missing_ok=True)
+    forget(path)
     _beside(path, ".part").replace(path)
-    write_json(record, {"url": file.url, "sha256": part.sha256, "num_bytes": part.num_bytes})
+    keep(path, sha256=part.sha256, url=file.url)
     _beside(path, ".part.json").unlink(missing_ok=True)
     fsync_folder(path.parent)
-    if file.sha256 is None:
+    if file.sha256 is None and file.is_listed:
         report.say(f"{file.url}: SHA-256 is {part.sha256}; pin it, and everyone gets this very file")
 
 
@@ -143,6 +141,7 @@ class _Part:
         record = read_object(self._record_path)
         self._validator = _usable(record.get("validator"))
         self.total: int | None = total if isinstance(total := record.get("total"), int) else None
+        self._once_told: int | None = None  # the last total that any answer told
         self._file = self._path.open("a+b")
         self._file.seek(0)
         self._digest = hashlib.file_digest(self._file, "sha256")
@@ -173,7 +172,7 @@ class _Part:
         is_other_state = self._validator is not None and _validator(headers) not in (None, self._validator)
         if start != self.num_bytes or is_other_size or is_other_state:
             return False
-        self.total = self.total if total is None else total
+        self.total = self._once_told = self.total if total is None else total
         self.is_patched = True
         return True
 
@@ -184,7 +183,13 @@ class _Part:
         self.num_bytes = 0
         self.is_whole = self.is_patched = False
         self._validator, self.total = validator, total
+        self._once_told = self._once_told if total is None else total
         write_json(self._record_path, {"url": self.url, "validator": validator, "total": total})
+
+    @property
+    def expected_bytes(self) -> int | None:
+        """How long it should be: as the server says now, or where it does not, as it said before."""
+        return self._once_told if self.total is None else self.total
 
     def write(self, piece: bytes) -> None:
         self._file.write(piece)
@@ -254,7 +259,7 @@ def _rest(part: _Part) -> Iterator[bytes]:
         _check_answer(part, response)
         where = place(part.url, response.url)
         if response.status == 200:
-            part.begin(validator=_validator(response.headers), total=response.length)
+            part.begin(validator=_validator(response.headers), total=_content_length(response))
         elif response.status == 416 and _content_range(response.headers)[1] == part.num_bytes:
             part.is_patched = True
             return
@@ -266,8 +271,8 @@ def _rest(part: _Part) -> Iterator[bytes]:
                 yield piece
         except (OSError, HTTPException) as error:
             raise _TryAgainError(f"{where}: the connection was lost ({_reason(error)})") from None
-        if part.total not in (None, part.num_bytes):
-            raise _TryAgainError(f"{where}: the connection ended at byte {part.num_bytes:,} of {part.total:,}")
+        if part.total not in (None, part.num_bytes) or part.num_bytes < (part.expected_bytes or 0):
+            raise _TryAgainError(f"{where}: the connection ended at byte {part.num_bytes:,} of {part.expected_bytes:,}")
 
 
 def _check_answer(part: _Part, response: HTTPResponse) -> None:
@@ -281,6 +286,9 @@ def _check_answer(part: _Part, response: HTTPResponse) -> None:
         raise DataError(f"{said}; check the address" + (f", or log in and {BY_HAND}" if may_want_login else ""))
     if response.status == 416:
         return
+    framing = response.headers.get("Transfer-Encoding", "chunked").strip().lower()
+    if framing != "chunked":
+        raise DataError(f"{where}: the server sends it in the transfer encoding {framing!a}, unasked; {BY_HAND}")
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in _READABLE_ENCODINGS:
         raise DataError(f"{where}: the server sends it in the encoding {encoding!a}, unasked; {BY_HAND}")
@@ -321,7 +329,10 @@ def _open(url: str, address: str, headers: dict[str, str]) -> HTTPResponse:
 
 
 def _reason(error: object) -> str:
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    """In a few words that a terminal can show: a server may have chosen them, and a proxy's address has passwords."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    text = re.sub(r"\S*@", "…@", "".join(letter if letter.isprintable() else "?" for letter in text))
+    return text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]}…"
 
 
 def _usable(validator: object) -> str | None:
@@ -342,6 +353,15 @@ def _content_range(headers: Message) -> tuple[int | None, int | None]:
     return (None if start is None else int(start)), (None if total is None else int(total))
 
 
+def _content_length(response: HTTPResponse) -> int | None:
+    """The size that the server tells. `http.client` knows none where a header stands twice, or says it twice."""
+    told = {part.strip() for header in response.headers.get_all("Content-Length", []) for part in header.split(",")}
+    if response.length is None and not response.chunked and len(told) == 1:
+        (size,) = told
+        return int(size) if re.fullmatch(r"\d{1,18}", size, re.ASCII) else None
+    return response.length
+
+
 def _retry_after(value: str) -> float | None:
     """Seconds, given as such or as a date."""
     try:
@@ -349,6 +369,6 @@ def _retry_after(value: str) -> float | None:
             seconds = float(value)
         else:
             seconds = (email.utils.parsedate_to_datetime(value) - datetime.datetime.now(datetime.UTC)).total_seconds()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     return min(max(seconds, 0.0), _MAX_WAIT_SECONDS)

@@ -4,9 +4,11 @@ import contextlib
 import datetime
 import errno
 import fcntl
+import glob
 import hashlib
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -32,6 +34,13 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(path: Path) -> None:
+    """What processes that were killed while they wrote `path` aside have left; for who is alone with it."""
+    for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        if re.fullmatch(r"\.\d+\.tmp", temporary.name.removeprefix(f".{path.name}")):
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -7,10 +7,10 @@
     sacrebleu = "wmt14/full"                         a test set of sacreBLEU
     recipe = "vaswani_etal_2017_ende"                corpora that mtdata lists under one name
 
-Everything is fetched by `downloads` into its cache, and once there, nothing asks the network again.
+Everything is fetched by `downloads` into its cache, and once there, nothing asks the network again. What is made of it
+(members of archives, the two sides of a corpus) lies there as well, and is made anew when it is not as it was.
 """
 
-import contextlib
 import copy
 import difflib
 import hashlib
@@ -28,17 +28,32 @@ from pathlib import Path
 from typing import IO, Any
 
 from septuagint.config import AnyCorpus, CorpusConfig, DataConfig, TrainCorpusConfig, split_address, with_names
+from septuagint.data.addresses import MAX_NAME_BYTES, web_address
 from septuagint.data.downloads import WebFile, cache_folder, fetch
-from septuagint.data.files import copy_file, hash_file, hash_json, read_object, signature, write_json, written_aside
+from septuagint.data.files import (
+    copy_file,
+    hash_file,
+    hash_json,
+    one_at_a_time,
+    read_object,
+    remove_leftovers,
+    signature,
+    write_json,
+    written_aside,
+)
+from septuagint.data.kept import keep, kept
 from septuagint.data.mtdata_process import Mtdata, check_mtdata
 from septuagint.errors import DataError, writing_to
 from septuagint.progress import ProgressReport
 
 
-def bring_home(data: DataConfig, report: ProgressReport) -> DataConfig:
-    """The same corpora and those of the recipe, all of them files on this disk."""
+def bring_home(data: DataConfig, report: ProgressReport, *, verify: bool = False) -> DataConfig:
+    """The same corpora and those of the recipe, all of them files on this disk.
+
+    `verify` reads what is in the cache again instead of trusting files that have not been touched.
+    """
     with Mtdata(cache_folder()) as mtdata:
-        home = _Home(cache_folder(), data.source_language, data.target_language, mtdata, report)
+        home = _Home(cache_folder(), data.source_language, data.target_language, mtdata, report, is_trusted=not verify)
         if data.recipe is not None:
             data = _with_recipe(data, home.recipe(data.recipe))
         splits = {split: getattr(data, split) for split in ("train", "valid", "test")}
@@ -61,9 +76,18 @@ class _Home:
     """The cache, and for whom it is filled."""
 
     def __init__(
-        self, cache: Path, source_language: str, target_language: str, mtdata: Mtdata, report: ProgressReport
+        self,
+        cache: Path,
+        source_language: str,
+        target_language: str,
+        mtdata: Mtdata,
+        report: ProgressReport,
+        *,
+        is_trusted: bool = True,
     ) -> None:
         self._cache = cache.absolute()
+        self._is_trusted = is_trusted
+        self._pins: dict[str, str] = {}  # by address
         self._languages = source_language, target_language
         self._mtdata = mtdata
         self._report = report
@@ -104,33 +128,50 @@ class _Home:
         if isinstance(file, Path):
             return file
         address, options = _read_address(file, corpus)
-        path = fetch(WebFile(url=address, sha256=options.get("sha256")), self._cache, self._report)
+        pin = options.get("sha256")
+        if pin is not None and self._pins.setdefault(address, pin) != pin:
+            raise DataError(
+                f"corpus {corpus.name!r}: {address}: a file has one SHA-256, but both {self._pins[address]} and {pin} "
+                "are asked for; give the same for all that is read from it"
+            )
+        path = self._fetch(WebFile(url=address, sha256=pin))
         member = options.get("member")
         return path if member is None else self._member(path, member)
+
+    def _fetch(self, file: WebFile) -> Path:
+        return fetch(file, self._cache, self._report, is_trusted=self._is_trusted)
 
     def _member(self, archive: Path, member: str) -> Path:
         """One file of an archive, taken out once."""
         key = hash_json([str(archive), signature(archive), member])[:16]
-        path = self._cache / "members" / f"{key}-{Path(member).name}"
-        if path.exists():
+        path = self._cache / "members" / f"{key}-{_short_name(member)}"
+        if kept(path, is_trusted=self._is_trusted):
             return path
-        with (
-            writing_to(self._cache),
-            _open_member(archive, member) as source,
-            written_aside(path) as target,
-            self._report.stage(f"taking out {Path(member).name}"[:24], None, "B"),
-        ):
-            shutil.copyfileobj(source, target, 1 << 20)
+        with writing_to(self._cache):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with one_at_a_time(path.parent):
+                remove_leftovers(path)
+                if not kept(path):  # whoever was before us may have taken it out
+                    with (
+                        self._report.stage(f"taking out {_short_name(member)}"[:24], None, "B") as stage,
+                        written_aside(path) as target,
+                    ):
+                        for piece in _read_member(archive, member):
+                            target.write(piece)
+                            stage.advance(len(piece))
+                    keep(path)
         return path
 
     def _named(self, library: str, name: str, read: Callable[[str, Path, Path], None]) -> dict[str, Path]:
         """The two sides of what a library knows; `read` makes them."""
         stem = f"{name.replace('/', '-')}.{'-'.join(self._languages)}"  # test sets have other text in each direction
         source, target = (self._cache / library / f"{stem}.{code}" for code in self._languages)
-        if not (source.exists() and target.exists()):
+        if not all(kept(side, is_trusted=self._is_trusted) for side in (source, target)):
             with writing_to(self._cache):
                 source.parent.mkdir(parents=True, exist_ok=True)
                 read(name, source, target)
+                for side in (source, target):
+                    keep(side)
         return {"source": source, "target": target}
 
     def _read_sacrebleu(self, name: str, source: Path, target: Path) -> None:
@@ -150,19 +191,24 @@ class _Home:
             folder = Path(temporary)
             found._outdir = found._rawdir = str(folder)
             for url, md5 in zip(found.data, found.md5 or [None] * len(found.data), strict=True):
-                path = fetch(WebFile(url=url), self._cache, self._report)
+                path = self._fetch(WebFile(url=url, is_listed=False))
                 if md5 is not None and (own := hashlib.md5(path.read_bytes()).hexdigest()) != md5:
                     path.unlink()
                     raise DataError(
-                        f"{url}: its MD5 is {own}, but sacreBLEU says {md5}: it is not that test set any more"
+                        f"{url}: its MD5 is {own}, but sacreBLEU says {md5}: it is not that test set any more; look "
+                        "for it elsewhere, and give its two sides as files"
                     )
                 archive = folder / found._get_tarball_filename(url)  # where it stands, sacreBLEU does not download
                 shutil.copyfile(path, archive)
                 extract_tarball(str(archive), str(folder))  # type: ignore[no-untyped-call]
-            texts = dict(zip(found.fieldnames(pair), found.get_files(pair), strict=True))
-            reference = next(text for field, text in texts.items() if field.startswith("ref"))
-            copy_file(Path(reference), target)
-            copy_file(Path(texts["src"]), source)
+            # Of several references, sacreBLEU says which are to be scored with, and we have one.
+            references = found.get_reference_files(pair)
+            if not references:
+                raise DataError(f"sacreBLEU's {name} has no reference for {pair}; give another test set")
+            if len(references) > 1:
+                self._report.say(f"sacreBLEU's {name} has {len(references)} references for {pair}; the first is taken")
+            copy_file(Path(references[0]), target)
+            copy_file(Path(found.get_source_file(pair)), source)
 
     def _read_mtdata(self, name: str, source: Path, target: Path) -> None:
         """mtdata's own reading of its corpus, from files that we fetched."""
@@ -170,7 +216,7 @@ class _Home:
         question = {"name": name, "languages": self._languages}
         with self._report.stage("mtdata's index", None, ""):
             entry = self._mtdata.ask({"verb": "look up", **question})
-        local = [str(fetch(WebFile(url=url), self._cache, self._report)) for url in entry["urls"]]
+        local = [str(self._fetch(WebFile(url=url, is_listed=False))) for url in entry["urls"]]
         with self._report.stage(f"reading {name}"[:24], None, ""):
             self._mtdata.ask({"verb": "read", **question, "files": local, "outputs": [str(source), str(target)]})
 
@@ -178,9 +224,11 @@ class _Home:
 def _read_address(text: str, corpus: CorpusConfig) -> tuple[str, dict[str, str]]:
     """(address, what stands behind its #)."""
     address, options = split_address(text)
-    if options.keys() - {"member", "sha256"} or "" in options.values():
+    web_address(address)  # first of all: a password in it is not to be shown
+    is_repeated = len(options) < len([part for part in text.partition("#")[2].split("&") if part])
+    if options.keys() - {"member", "sha256"} or "" in options.values() or is_repeated:
         raise DataError(
-            f"corpus {corpus.name!r}: {text}: behind # stand member=…, sha256=… or both, with & between them"
+            f"corpus {corpus.name!r}: {text}: behind # stand member=…, sha256=… or both, once each, with & between them"
         )
     if (sha256 := options.get("sha256")) is not None:
         options["sha256"] = sha256.lower()
@@ -189,25 +237,43 @@ def _read_address(text: str, corpus: CorpusConfig) -> tuple[str, dict[str, str]]
     return address, options
 
 
-@contextlib.contextmanager
-def _open_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
-    with contextlib.ExitStack() as stack:
-        try:
-            if zipfile.is_zipfile(archive):
-                box = stack.enter_context(zipfile.ZipFile(archive))
-                yield stack.enter_context(box.open(_find_member(archive, member, box.namelist())))
-            elif tarfile.is_tarfile(archive):
-                tape = stack.enter_context(tarfile.open(archive))
-                file = tape.extractfile(_find_member(archive, member, tape.getnames()))
-                if file is None:
-                    raise DataError(f"{archive}: {member} is no file")
-                yield stack.enter_context(file)
-            else:
-                raise DataError(f"{archive}: neither tar nor zip, so there is no {member} in it; leave #member= away")
-        except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+def _read_member(archive: Path, member: str) -> Iterator[bytes]:
+    """The bytes of one file of an archive, which is read to its end: that is where checksums stand."""
+    by_hand = "take the file out by hand, and give its path"
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as box, box.open(_find_member(archive, member, box.namelist())) as file:
+                yield from _pieces(file)
+        elif tarfile.is_tarfile(archive):
+            with tarfile.open(archive) as tape:
+                found = tape.extractfile(_find_member(archive, member, tape.getnames()))
+                if found is None:
+                    raise DataError(f"{archive}: {member} is no file; name one that is")
+                yield from _pieces(found)
+                rest: Any = tape.fileobj
+                for _ in _pieces(rest):
+                    pass
+        else:
             raise DataError(
-                f"{archive}: the archive is damaged ({error}); delete it, and it is fetched again"
-            ) from None
+                f"{archive}: neither tar nor zip, or cut, so there is no {member} in it; leave #member= away, or "
+                "delete the file, and it is fetched again"
+            )
+    except (KeyError, RecursionError):
+        raise DataError(f"{archive}: {member} is a link to what is not in the archive; name another member") from None
+    except RuntimeError as error:  # encrypted, or packed in a way that Python does not know
+        raise DataError(f"{archive}: {member} cannot be taken out ({error}); {by_hand}") from None
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+        raise DataError(f"{archive}: the archive is damaged ({error}); delete it, and it is fetched again") from None
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    while piece := file.read(1 << 20):
+        yield piece
+
+
+def _short_name(member: str) -> str:
+    """Of a long name the end, as with downloads: a file system has no more than 255 bytes for it."""
+    return Path(member).name.encode()[-MAX_NAME_BYTES:].decode(errors="ignore")
 
 
 def _find_member(archive: Path, member: str, names: list[str]) -> str:

@@ -61,7 +61,7 @@ def prepare(config: Config, *, num_workers: int, report: ProgressReport, verify:
     """
     start = time.monotonic()
     listed = config.data
-    config = config.model_copy(update={"data": bring_home(listed, report)})
+    config = config.model_copy(update={"data": bring_home(listed, report, verify=verify)})
     folder = config.data.folder
     work = folder / "work"
     check_inputs(config.data)

@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import random
+import shutil
 import signal
 import socket
 import ssl
@@ -26,6 +27,7 @@ from hypothesis import strategies as st
 
 from septuagint.data import downloads
 from septuagint.data.downloads import WebFile, cache_folder, fetch
+from septuagint.data.files import signature
 from septuagint.errors import DataError, StorageError, UserError
 from tests.conftest import need_tool
 from tests.data.conftest import Notes
@@ -239,6 +241,7 @@ class TestCache:
             "url": web.url,
             "sha256": sha256_of(CONTENT),
             "num_bytes": len(CONTENT),
+            "signature": signature(path),
         }
         assert names(cache) == ["text.en.gz", "text.en.gz.json", "text.en.gz.lock"]
         for pin in (None, sha256_of(CONTENT)):
@@ -292,6 +295,31 @@ class TestCache:
         path.write_bytes(CONTENT[:-1])
         assert content(WebFile(url=web.url), cache, notes) == CONTENT
         assert notes.messages[0] == f"{path}: not as it was when it was downloaded; downloading it again"
+
+    @pytest.mark.parametrize("pin", [None, sha256_of(CONTENT)])
+    def test_a_cached_file_that_was_changed_is_downloaded_again(self, web, cache, notes, pin):
+        path = fetch(WebFile(url=web.url, sha256=pin), cache, Notes())
+        path.write_bytes(CONTENT[::-1])  # as long as before
+        assert content(WebFile(url=web.url, sha256=pin), cache, notes) == CONTENT
+        assert notes.messages[0] == f"{path}: not as it was when it was downloaded; downloading it again"
+
+    def test_a_cached_file_that_was_moved_is_read_once_and_not_downloaded(self, web, cache, tmp_path):
+        path = fetch(WebFile(url=web.url), cache, Notes())
+        shutil.copytree(cache, tmp_path / "moved")
+        record = tmp_path / "moved" / "downloads" / f"{path.name}.json"
+        assert content(WebFile(url=web.url), tmp_path / "moved") == CONTENT
+        assert json.loads(record.read_bytes())["signature"] == signature(tmp_path / "moved" / "downloads" / path.name)
+        assert len(web.requests) == 1
+
+    def test_without_trust_a_cached_file_is_read_again(self, web, cache):
+        path = fetch(WebFile(url=web.url), cache, Notes())
+        path.write_bytes(CONTENT[::-1])
+        record = path.with_name(path.name + ".json")
+        told = json.loads(record.read_bytes())
+        # A disk that changed a bit leaves no trace.
+        record.write_text(json.dumps(told | {"signature": signature(path)}))
+        assert fetch(WebFile(url=web.url), cache, Notes()).read_bytes() == CONTENT[::-1]
+        assert fetch(WebFile(url=web.url), cache, Notes(), is_trusted=False).read_bytes() == CONTENT
 
     @pytest.mark.parametrize("record", [b"[]", b"null", b"{", b"\xff", b"{}", b'{"num_bytes": "many"}'])
     def test_a_file_without_a_good_record_is_downloaded_again(self, web, cache, record):
@@ -589,6 +617,7 @@ class TestRetrying:
             ("", 1),
             ("²", 1),
             ("Mon, 05 Jan 2026 10:00:00 -0000", 1),
+            ("Mon, 05 Jan 2026 10:00:00 +9999999999999999", 1),
         ],
     )
     def test_a_server_may_say_when_to_come_again(self, web, cache, slept, value, wait):
@@ -678,6 +707,41 @@ class TestAnswers:
         web.plan = [chunked(CONTENT[:70_000], is_ended=False), cut_at(90_000)]
         assert content(WebFile(url=web.url), cache) == CONTENT
         assert web.ranges == [None, "bytes=70000-", "bytes=90000-"]
+
+    def test_a_size_that_is_told_twice_counts(self, web, cache, slept):
+        def cut(handler: Handler) -> None:
+            handler.begin(200, Content_Length=f"{len(CONTENT)}, {len(CONTENT)}")
+            handler.send(CONTENT[:1000])
+
+        web.plan = [cut]
+        assert content(WebFile(url=web.url), cache) == CONTENT
+        assert len(web.requests) == 2
+
+    def test_a_file_shorter_than_the_server_said_before_is_not_taken(self, web, cache, slept):
+        def without_length(handler: Handler) -> None:
+            handler.begin(200)
+            handler.send(CONTENT[:2000])
+
+        web.validators = {}
+        web.plan = [functools.partial(serve, cut_at=1000), without_length]
+        assert content(WebFile(url=web.url), cache) == CONTENT
+        web.plan = [functools.partial(serve, cut_at=1000), *[without_length] * 6]
+        with pytest.raises(DataError, match=rf"the connection ended at byte 2,000 of {len(CONTENT):,}, and so 5 times"):
+            fetch(WebFile(url=f"{web.url}?2"), cache, Notes())
+
+    def test_a_transfer_encoding_that_nobody_asked_for_is_refused(self, web, cache):
+        web.plan = [lambda handler: handler.begin(200, Transfer_Encoding="gzip, chunked")]
+        with pytest.raises(DataError, match=r"in the transfer encoding 'gzip, chunked', unasked; download it by hand"):
+            fetch(WebFile(url=web.url), cache, Notes())
+
+    def test_what_a_server_says_cannot_move_the_cursor_and_is_short(self, web, cache, notes, slept):
+        def rave(handler: Handler) -> None:
+            handler.wfile.write(b"\x1b[2J\x1b[31m" + b"x" * 3000 + b"\r\n\r\n")
+
+        web.plan = [rave]
+        assert content(WebFile(url=web.url), cache, notes) == CONTENT
+        assert notes.messages[0].isprintable()
+        assert len(notes.messages[0]) < 400
 
     def test_a_file_that_ends_with_the_connection_is_taken(self, web, cache):
         web.plan = [lambda handler: (handler.begin(200), handler.send(CONTENT))]
@@ -829,6 +893,36 @@ class TestAddresses:
         with pytest.raises(DataError, match=r"^http://host/x: .*user name or password.*download it by hand") as caught:
             fetch(WebFile(url=f"http://{user}host/x"), cache, Notes())
         assert "secret" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            *(
+                "http://user:SECRET",
+                "http://user:SE/CRET@host/x",
+                "http://user:SE?CRET@host/x",
+                "ftp://user:SECRET@host/x",
+            ),
+            *("http://user:SECRET@[::1/x", "http://user:SECRET@host:port/x", "user:SECRET@host/x"),
+        ],
+    )
+    def test_what_may_be_a_password_is_not_shown_either(self, cache, url):
+        with pytest.raises(DataError, match=r"not a web address|no user name or password") as caught:
+            fetch(WebFile(url=url), cache, Notes())
+        assert "SE" not in str(caught.value)
+
+    @pytest.mark.parametrize("location", ["ftp://user:SECRET@host/x", "ftp://host/x?token=SECRET"])
+    def test_nor_is_one_of_a_redirect(self, web, cache, location):
+        web.plan = [says(302, Location=location)]
+        with pytest.raises(DataError, match=r"redirected to 'ftp://host/x', which") as caught:
+            fetch(WebFile(url=web.url), cache, Notes())
+        assert "SECRET" not in str(caught.value)
+
+    def test_nor_is_one_of_a_proxy(self, web, cache, monkeypatch, slept):
+        monkeypatch.setenv("http_proxy", "http:/user:SECRET@127.0.0.1")
+        with pytest.raises(DataError, match="cannot be reached") as caught:
+            fetch(WebFile(url="http://corpora.example/text.gz"), cache, Notes())
+        assert "SECRET" not in str(caught.value)
 
     @pytest.mark.parametrize("pin", ["", "abc", "g" * 64, "A" * 64, "a" * 64 + "\n"])
     def test_what_is_no_hash_is_told(self, web, cache, pin):

@@ -7,12 +7,13 @@ import http.server
 import importlib.metadata
 import io
 import json
+import lzma
 import sys
 import tarfile
 import threading
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from septuagint.config_file import load_config
 from septuagint.data import named_corpora
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.downloads import cache_folder
+from septuagint.data.kept import keep
 from septuagint.data.mtdata_process import Mtdata
 from septuagint.data.named_corpora import bring_home
 from septuagint.errors import ConfigError, DataError
@@ -70,9 +72,11 @@ def as_text(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def as_tar(files: dict[str, bytes]) -> bytes:
+def as_tar(files: dict[str, bytes], mode: str = "w:gz", links: Iterable[tarfile.TarInfo] = (), **options: Any) -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+    with tarfile.open(fileobj=buffer, mode=mode, **options) as archive:
+        for entry in links:
+            archive.addfile(entry)
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
@@ -130,7 +134,7 @@ def test_what_is_wrong_with_an_address_is_said(project: Project, mirror: Mirror)
         "http://host/x.tgz#member=a": "has no a",
         "http://host/x.txt#member=a": "neither tar nor zip",
         "http://host/x.tgz#sha256=12": "a SHA-256 has 64 digits",
-        "http://host/x.tgz#md5=12": "behind # stand member=…, sha256=… or both",
+        "http://host/x.tgz#md5=12": "behind # stand member=…, sha256=… or both, once each",
         f"http://host/x.txt#sha256={'0' * 64}": "SHA-256",
         "http://host/gone.txt": "404",
     }
@@ -144,6 +148,97 @@ def test_a_damaged_archive_is_named(project: Project, mirror: Mirror) -> None:
     mirror.add("http://host/x.tgz", as_tar({"a": as_text(SOURCES)})[:-200])
     project.add(tsv="http://host/x.tgz#member=a")
     assert "damaged" in refusal(project)
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
+def test_a_flipped_bit_is_found_at_the_end_of_an_archive(project: Project, mirror: Mirror, mode: str) -> None:
+    options: dict[str, Any] = {"w:gz": {"compresslevel": 0}}.get(mode, {})
+    archive = bytearray(as_tar({"a": as_text(SOURCES), "b": as_text(TARGETS)}, mode, **options))
+    archive[len(archive) // 2] ^= 1
+    mirror.add("http://host/x.tar", bytes(archive))
+    for member in ("a", "b"):
+        project.corpora.clear()
+        project.add(tsv=f"http://host/x.tar#member={member}")
+        assert "damaged" in refusal(project) or "neither tar nor zip, or cut" in refusal(project)
+
+
+def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = kind, target
+    return entry
+
+
+def test_a_member_that_cannot_be_taken_out_is_told_with_the_cure(project: Project, mirror: Mirror) -> None:
+    links = [link("a", "../../etc/passwd"), link("b", "/etc/passwd", tarfile.LNKTYPE), link("c", "d"), link("d", "c")]
+    links.append(link("e", "", tarfile.DIRTYPE))
+    mirror.add("http://host/links.tar", as_tar({}, links=links))
+    encrypted = bytearray(as_zip({"a": as_text(SOURCES)}))
+    for place in (encrypted.find(b"PK\x03\x04") + 6, encrypted.find(b"PK\x01\x02") + 8):
+        encrypted[place] |= 1
+    mirror.add("http://host/encrypted.zip", bytes(encrypted))
+    packed = bytearray(as_zip({"a": as_text(SOURCES)}))
+    for place in (packed.find(b"PK\x03\x04") + 8, packed.find(b"PK\x01\x02") + 10):
+        packed[place] = 9  # Deflate64
+    mirror.add("http://host/packed.zip", bytes(packed))
+    mirror.add("http://host/cut.zip", as_zip({"a": as_text(SOURCES)})[:500])
+    cases = {
+        "links.tar#member=a": "is a link to what is not in the archive; name another member",
+        "links.tar#member=b": "is a link to what is not in the archive",
+        "links.tar#member=c": "is a link to what is not in the archive",
+        "links.tar#member=e": "e is no file; name one that is",
+        "encrypted.zip#member=a": "take the file out by hand, and give its path",
+        "packed.zip#member=a": "take the file out by hand, and give its path",
+        "cut.zip#member=a": "or delete the file, and it is fetched again",
+    }
+    for ending, text in cases.items():
+        project.corpora.clear()
+        project.add(tsv=f"http://host/{ending}")
+        assert text in refusal(project), ending
+
+
+def test_the_name_of_a_member_may_be_long(project: Project, mirror: Mirror) -> None:
+    name = "語" * 80 + ".en"
+    mirror.add("http://host/x.zip", as_zip({name: as_text(SOURCES)}))
+    project.add(source=f"http://host/x.zip#member={name}", target=f"http://host/x.zip#member={name}")
+    assert brought(project)[0].read_bytes() == as_text(SOURCES)
+
+
+@pytest.mark.parametrize("change", [lambda path: path.write_bytes(path.read_bytes()[:100]), Path.unlink])
+def test_what_was_taken_out_and_is_not_as_it_was_is_taken_out_again(project: Project, mirror: Mirror, change) -> None:
+    mirror.add("http://host/x.tgz", as_tar({"en": as_text(SOURCES), "de": as_text(TARGETS)}))
+    project.add(source="http://host/x.tgz#member=en", target="http://host/x.tgz#member=de")
+    source, _ = brought(project)
+    leftover = source.with_name(f".{source.name}.123456.tmp")  # of a process that was killed
+    leftover.write_bytes(b"half")
+    change(source)
+    assert brought(project)[0].read_bytes() == as_text(SOURCES)
+    assert not leftover.exists()
+    assert len(mirror.requests) == 1
+
+
+def test_a_file_has_one_hash(project: Project, mirror: Mirror) -> None:
+    sha256 = mirror.add("http://host/a", as_text(SOURCES))
+    project.add(source=f"http://host/a#sha256={sha256}", target=f"http://host/a#sha256={'0' * 64}")
+    assert f"both {sha256} and {'0' * 64} are asked for" in refusal(project)
+    project.corpora.clear()
+    project.add(tsv=f"http://host/a#sha256={sha256}&sha256={sha256}")
+    assert "once each" in refusal(project)
+
+
+def test_an_archive_is_no_text(project: Project, mirror: Mirror) -> None:
+    mirror.add("http://host/x.tgz", as_tar({"en": as_text(SOURCES)}))
+    mirror.add("http://host/x.zip", as_zip({"en": as_text(SOURCES)}))
+    for kind, address in (("tar", "http://host/x.tgz"), ("zip", "http://host/x.zip")):
+        project.corpora.clear()
+        project.add(tsv=address)
+        with pytest.raises(DataError, match=f"this is a {kind} archive; unpack it, or .* name the file in it"):
+            project.prepare()
+
+
+@pytest.mark.parametrize("fragment", ["#foo=1", "#sha256=12", "CRET@host/en"])
+def test_a_password_is_not_shown_for_what_stands_behind_it(project: Project, mirror: Mirror, fragment: str) -> None:
+    project.add(tsv=f"http://user:SECRET@host/en{fragment}")
+    assert "SECRET" not in refusal(project)
 
 
 def test_two_forms_at_once_are_refused(project: Project) -> None:
@@ -178,6 +273,31 @@ def test_a_test_set_of_sacrebleu(project: Project, mirror: Mirror, monkeypatch: 
     assert len(mirror.requests) == count
 
 
+def test_of_several_references_sacrebleu_says_which(
+    project: Project, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: Any = DATASETS["wmt21/C"]
+    (wanted,) = found._get_langpair_allowed_refs("en-de")  # such as ref:C
+    sources = "".join(f'<seg id="{number}">{line}</seg>' for number, line in enumerate(SOURCES))
+    references = "".join(
+        f'<ref lang="de" translator="{name}"><p>'
+        + "".join(f'<seg id="{number}">{name} {line}</seg>' for number, line in enumerate(TARGETS))
+        + "</p></ref>"
+        for name in "ABCDEFGH"
+    )
+    text = f'<src lang="en"><p>{sources}</p></src>{references}'
+    xml = f'<dataset id="x"><collection id="g"><doc id="d" origlang="en">{text}</doc></collection></dataset>'
+    archive = as_tar({found._get_langpair_metadata("en-de")["en-de"][0]: xml.encode()})
+    mirror.add(found.data[0], archive)
+    monkeypatch.setattr(found, "md5", [hashlib.md5(archive).hexdigest()])
+    project.add("test", sacrebleu="wmt21/C")
+    project.add_text(seed=2)
+    data = bring_home(load_config(project.write_config()).data, ProgressReport(is_quiet=True))
+    source, target = data.test[0].paths
+    assert source.read_text(encoding="utf-8").splitlines() == SOURCES
+    assert target.read_text(encoding="utf-8").splitlines() == [f"{wanted[-1]} {line}" for line in TARGETS]
+
+
 def test_a_test_set_that_sacrebleu_does_not_have(project: Project, mirror: Mirror) -> None:
     project.add(sacrebleu="wmt41/full")
     assert "did you mean" in refusal(project)
@@ -203,6 +323,31 @@ def test_a_corpus_of_mtdata_in_both_directions(project: Project, mirror: Mirror)
     assert "did you mean Statmt-europarl_wmt13-7-deu-eng" in refusal(project)
 
 
+@pytest.mark.slow  # the index again
+def test_what_mtdata_would_take_for_whole_is_refused_and_every_byte_is_kept(project: Project, mirror: Mirror) -> None:
+    rows = "".join(f"{target}\t{source}\n" for source, target in zip(SOURCES, TARGETS, strict=True)).encode()
+    name, address = "EU-dcep-1-deu-eng", "https://data.statmt.org/DCEP/DE-EN.tsv.xz"
+    project.add(mtdata=name)
+    for broken in (lzma.compress(rows)[:-400], b"<html>gone</html>", lzma.compress(b"")):
+        mirror.add(address, broken)
+        message = refusal(project)
+        assert message.startswith(f"mtdata could not read {name} (")
+        (download,) = (path for path in (cache_folder() / "downloads").iterdir() if path.name.endswith(".tsv.xz"))
+        assert f"if the download is damaged, delete {download}, and it is fetched again" in message
+        assert not list((cache_folder() / "mtdata").glob(f"{name}*"))
+        download.unlink()
+    mirror.add(address, lzma.compress(rows + b"Das ist \xff\xfe kaputt\tThis is broken\n"))
+    source, target = brought(project)
+    assert source.read_bytes() == as_text([*SOURCES, "This is broken"])
+    assert target.read_bytes() == as_text(TARGETS) + b"Das ist \xff\xfe kaputt\n"
+    # What a full disk or a kill left of the index does no harm, and another order of languages is seen.
+    (index,) = (cache_folder() / "mtdata").glob("mtdata.index.*.pkl")
+    index.write_bytes(index.read_bytes()[:100_000])
+    project.corpora.clear()
+    project.add(mtdata="EU-dcep-1-eng-deu")
+    assert "(did you mean EU-dcep-1-deu-eng?)" in refusal(project)
+
+
 RECIPE = {"train": ["A-one-1-deu-eng", "A-two-1-deu-eng"], "valid": ["A-check-1-deu-eng"], "test": ["A-test-1-deu-eng"]}
 
 
@@ -222,7 +367,9 @@ def keep_recipe(name: str, *, version: str | None = None, monolingual: tuple[str
     (folder / "recipes" / f"{name}.en-de.json").write_text(content, encoding="utf-8")
     for seed, corpus in enumerate((name for split in RECIPE.values() for name in split), start=20):
         for language, lines in zip(("en", "de"), invented_text(50, seed), strict=True):
-            (folder / f"{corpus}.en-de.{language}").write_bytes(as_text(lines))
+            path = folder / f"{corpus}.en-de.{language}"
+            path.write_bytes(as_text(lines))
+            keep(path)
 
 
 def prepared_names(project: Project) -> dict[str, list[str]]:
