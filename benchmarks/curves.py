@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import at_least_one, mistakes_told, new_file
 
 from septuagint.config_file import load_config
 from septuagint.errors import UserError
@@ -77,15 +78,12 @@ class Run:
 
 def main() -> None:
     arguments = read_arguments()
-    with tempfile.TemporaryDirectory() as temporary:
-        try:
-            runs = plan_runs(arguments, (arguments.folder or Path(temporary)).absolute())
-            train_all([run for run in runs if not is_finished(run, arguments.config)], arguments)
-            if arguments.one is not None:
-                return
-            records = {run.name: read_record(run.folder) for run in runs}
-        except UserError as error:
-            sys.exit(str(error))
+    with tempfile.TemporaryDirectory() as temporary, mistakes_told():
+        runs = plan_runs(arguments, (arguments.folder or Path(temporary)).absolute())
+        train_all([run for run in runs if not is_finished(run, arguments.config)], arguments)
+        if arguments.one is not None:
+            return
+        records = {run.name: read_record(run.folder) for run in runs}
     ran = {name: how_it_ran(record) for name, record in records.items()}
     for name, record in records.items():
         print(f"{name}: {ran[name]}")
@@ -115,10 +113,10 @@ def read_arguments() -> argparse.Namespace:
         verb.add_argument("--path", nargs="+", action="extend", dest="paths", metavar="NAME=KEY=VALUE,...")
         verb.add_argument("--folder", type=Path, help="keeps the run folders; a temporary one by default")
         verb.add_argument("--one", metavar="NAME", help="train this path or run alone, into --folder")
-        verb.add_argument("--json", type=Path, metavar="FILE")
-    loss.add_argument("--steps", type=int, default=1000)
-    loss.add_argument("--together", type=int, default=1, help="trainings at the same time")
-    loss.add_argument("--svg", type=Path, metavar="FILE", help="draw the training losses")
+        verb.add_argument("--json", type=new_file, metavar="FILE")
+    loss.add_argument("--steps", type=at_least_one, default=1000)
+    loss.add_argument("--together", type=at_least_one, default=1, help="trainings at the same time")
+    loss.add_argument("--svg", type=new_file, metavar="FILE", help="draw the training losses")
     quality.add_argument("--loss", type=float, required=True, help="validation loss to reach, nats per token")
     quality.add_argument("--bleu", type=float, required=True, help="validation BLEU to reach")
     arguments = parser.parse_args()

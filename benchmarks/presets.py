@@ -14,7 +14,6 @@ figures are medians of the rounds, with the lowest and the highest.
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import ctranslate2
 import torch
+from arguments import at_least_one, mistakes_told, new_file
 from curves import print_table
 
 from septuagint.config import PRESETS, ModelConfig
@@ -60,16 +60,14 @@ def main() -> None:
     parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
     parser.add_argument("--presets", nargs="+", choices=PRESETS, default=list(PRESETS))
     parser.add_argument("--text", metavar="NAME", help="a test set; the first by default")
-    parser.add_argument("--lines", type=int, default=300, help="spread over the whole text")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--lines", type=at_least_one, default=300, help="spread over the whole text")
+    parser.add_argument("--rounds", type=at_least_one, default=3)
+    parser.add_argument("--beam", type=at_least_one, default=4)
     parser.add_argument("--quantization", choices=QUANTIZATIONS, default="int8")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=new_file, metavar="FILE")
     arguments = parser.parse_args()
-    try:
+    with mistakes_told():
         results = measure_presets(arguments)
-    except UserError as error:
-        sys.exit(str(error))
     print(f"{arguments.quantization}, beam {arguments.beam}, {available_cores()} threads of {cpu_model()}\n")
     show(results)
     if arguments.json is not None:

@@ -17,12 +17,12 @@ one below the other; `--svg` draws the validation BLEU of up to two settings ove
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from arguments import at_least_one, mistakes_told, new_file
 from curves import Run, draw, how_it_ran, minutes_at, print_table, train
 from sacrebleu.metrics.bleu import BLEU
 
@@ -50,20 +50,20 @@ def main() -> None:
     training.add_argument("config", type=Path)
     training.add_argument("--seeds", type=int, nargs="+", default=[1])
     training.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
-    training.add_argument("--beams", type=int, default=4, help="hypotheses that the search follows side by side")
+    training.add_argument("--beams", type=at_least_one, default=4, help="hypotheses that the search follows")
     training.add_argument("--folder", type=Path, help="keeps the run folders; a temporary one by default")
     training.add_argument("--translations", type=Path, metavar="DIR", help="keeps what was translated")
-    training.add_argument("--json", type=Path, metavar="FILE", help="what `show` reads; written after every seed")
+    training.add_argument("--json", type=new_file, metavar="FILE", help="what `show` reads; written after every seed")
     showing = verbs.add_parser("show", help="put results together")
     showing.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    showing.add_argument("--svg", type=Path, metavar="FILE", help="draw validation BLEU over minutes")
+    showing.add_argument("--svg", type=new_file, metavar="FILE", help="draw validation BLEU over minutes")
     for verb in (training, showing):
         verb.add_argument("--markdown", action="store_true", help="print Markdown tables")
     arguments = parser.parse_args()
-    try:
+    with mistakes_told():
         results = [train_and_score(arguments)] if arguments.verb == "train" else read_results(arguments.files)
-    except UserError as error:
-        sys.exit(str(error))
+        if arguments.verb == "show" and arguments.svg is not None and len(results) > 2:
+            raise UserError(f"--svg draws up to two recipes, not {len(results)}; give the files of two")
     for result in results:
         show(result, is_markdown=arguments.markdown)
     if arguments.verb == "show" and arguments.svg is not None:
@@ -93,8 +93,12 @@ def read_results(files: list[Path]) -> list[dict[str, Any]]:
     """What was written, with the seeds of the same recipe and settings together."""
     results: dict[str, dict[str, Any]] = {}
     for file in files:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        key = json.dumps([found["config"], found["settings"], found["beams"]])
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+            key = json.dumps([found["config"], found["settings"], found["beams"], bool(found["runs"])])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = getattr(error, "strerror", None) or "not what `--json` wrote"
+            raise UserError(f"{file}: cannot be shown: {reason}") from None
         if key in results:
             results[key]["runs"] += found["runs"]
         else:
@@ -108,7 +112,8 @@ def measure(seed: int, folder: Path, arguments: argparse.Namespace, *, name: str
     run = Run(path=name, name=name, folder=folder / name, overrides=overrides, environment={})
     train(run, arguments.config)
     trained, record = open_trained(run.folder), read_record(run.folder)
-    assert trained.data is not None
+    if trained.data is None:
+        raise UserError(f"{run.folder}: was trained on another data folder; take another --folder")
     sets = open_evaluation_sets(trained.data_folder, trained.data, trained.data.test)
     network = trained.network().to(choose_device())
     scores = {text.name: score_set(text, network, trained, seed, arguments) for text in sets}
@@ -171,7 +176,7 @@ def translate(network: Transformer, trained: Trained, sources: Sentences, num_be
 
 
 def show(result: dict[str, Any], *, is_markdown: bool) -> None:
-    """A row for each test set: the mean of the seeds, and the lowest and the highest of them."""
+    """A row for each test set: the mean of the seeds, and of several the lowest and the highest."""
     runs = result["runs"]
     first = runs[0]
     print(f"{result['config']} {' '.join(result['settings'])}".rstrip())
@@ -180,13 +185,14 @@ def show(result: dict[str, Any], *, is_markdown: bool) -> None:
     for run in runs:
         told = f"best {run['weights']}, validation BLEU {run['validation_bleu']:.2f}"
         print(f"seed {run['seed']}: {run['minutes']:.2f} minutes, {told}")
-    rows = [["test set", "lines", *(cell for name in METRICS.values() for cell in (name, "seeds"))]]
+    has_range = ["seeds"] if len(runs) > 1 else []
+    rows = [["test set", "lines", *(cell for name in METRICS.values() for cell in (name, *has_range))]]
     for name, found in first["scores"].items():
         of_seeds = [run["scores"][name] for run in runs]
         cells = [name, f"{found['num_lines']:,}"]
         for metric in METRICS:
             values = [scores[metric] for scores in of_seeds]
-            cells += [f"{statistics.fmean(values):.2f}", f"{min(values):.2f} to {max(values):.2f}"]
+            cells += [f"{statistics.fmean(values):.2f}", *(f"{min(values):.2f}-{max(values):.2f}" for _ in has_range)]
         rows.append(cells)
     print()
     if is_markdown:
@@ -207,8 +213,6 @@ def draw_bleu(results: list[dict[str, Any]]) -> str:
         told = {*shared, f"model.preset={preset}"}
         name = " ".join([preset, *(setting for setting in result["settings"] if setting not in told)])
         curves[name] = [{look["minutes"]: look["bleu"] for look in run["validations"]} for run in result["runs"]]
-    if len(curves) > 2:
-        sys.exit(f"--svg draws up to two recipes, not {len(curves)}")
     return draw("BLEU over minutes", curves, Axis(label="minutes"), Axis(label="validation BLEU"), legend_top=150)
 
 

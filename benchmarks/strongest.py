@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from arguments import at_least_one, mistakes_told, new_file
 from curves import PROGRAM, Run, minutes_at, train
 from results import best_bleu, check_test_sets, measure, show, tell_validations, translate
 
@@ -63,16 +64,14 @@ def main() -> None:
     parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
     for part in ("backward", "forward", "student"):
         parser.add_argument(f"--{part}", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--beams", type=int, default=4, help="hypotheses that a search for test text follows")
-    parser.add_argument("--teacher-beams", type=int, default=2, help="the same, of teachers that say training text")
+    parser.add_argument("--beams", type=at_least_one, default=4, help="hypotheses that a search for test text follows")
+    parser.add_argument("--teacher-beams", type=at_least_one, default=2, help="the same, of teachers")
     parser.add_argument("--no-artifact", action="store_true", help="score the strongest, but do not export it")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=new_file, metavar="FILE")
     arguments = parser.parse_args()
-    try:
+    with mistakes_told():
         result = build(arguments)
         exported = None if arguments.no_artifact else make_artifact(arguments.folder, result["strongest"])
-    except UserError as error:
-        sys.exit(str(error))
     show(result, is_markdown=False)
     for name, told in result["parts"].items():
         strongest = ", the strongest" if name == result["strongest"] else ""
@@ -97,7 +96,7 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
     check_test_sets(arguments.config, arguments.overrides)
     config = load_config(arguments.config, arguments.overrides)
     dataset = open_dataset(config.data, ProgressReport(is_quiet=True))
-    texts = write_text(dataset, folder / "text")
+    texts = write_text(dataset, folder / "text" / dataset.manifest.fingerprint[:12])
     backward = write_config(folder / "backward.toml", config, dataset, swapped(texts), is_swapped=True)
     forward = [*arguments.overrides, *arguments.forward]
     parts = {

@@ -23,8 +23,11 @@ def test_presets_are_compared_on_the_lines_of_a_test_set(tmp_path):
     write_project(tmp_path)
     config, told = tmp_path / "news.toml", tmp_path / "told.json"
     run("-m", "septuagint.cli", "prepare", config)
-    refused = run(SCRIPT, config, expected=1).stderr
-    assert refused == f"{tmp_path / 'data/news'}: was prepared without test sets; add [[data.test]] and prepare again\n"
+    refused = run(SCRIPT, config, expected=2).stderr
+    assert (
+        refused
+        == f"error: {tmp_path / 'data/news'}: was prepared without test sets; add [[data.test]] and prepare again\n"
+    )
     with config.open("a", encoding="utf-8") as file:
         file.write('[[data.test]]\nsource = "test.en"\ntarget = "test.de"\n')
     run("-m", "septuagint.cli", "prepare", config)
@@ -36,6 +39,6 @@ def test_presets_are_compared_on_the_lines_of_a_test_set(tmp_path):
         assert 1.0 <= result["num_bytes"] / result["num_parameters"] < 1.1
         assert len(result["tokens_per_second"]) == 2
         assert f"\n{name} " in shown
-    assert run(SCRIPT, config, "--text", "news", expected=1).stderr == (
-        f"--text news: the test sets of {tmp_path / 'data/news'} are test\n"
+    assert run(SCRIPT, config, "--text", "news", expected=2).stderr == (
+        f"error: --text news: the test sets of {tmp_path / 'data/news'} are test\n"
     )

@@ -63,7 +63,7 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
     ]
     (forward,), (backward,) = (list((folder / "said").glob(f"{teacher}-*")) for teacher in ("forward", "backward"))
     for name in names:
-        sides = [folder / f"text/train.{name}.{side}" for side in ("source", "target")]
+        sides = [folder / f"text/{own.fingerprint[:12]}/train.{name}.{side}" for side in ("source", "target")]
         said = [forward / f"{name}.target", backward / f"{name}.source"]
         assert len({len(path.read_text(encoding="utf-8").splitlines()) for path in (*sides, *said)}) == 1
     assert student.vocabulary.file.sha256 == own.vocabulary.file.sha256
@@ -99,6 +99,27 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
     assert "the data folder was prepared anew from other text" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (["results.py", "train", "news.toml", "--beams", "0"], "argument --beams: 0: must be 1 or more"),
+        (["results.py", "train", "news.toml", "--json", "no/x"], "argument --json: no/x: there is no folder"),
+        (["results.py", "show", "no.json"], "error: no.json: cannot be shown: No such file or directory"),
+        (["results.py", "show", "news.toml"], "error: news.toml: cannot be shown: not what `--json` wrote"),
+        (["results.py", "show", "."], "error: .: cannot be shown: Is a directory"),
+        (["strongest.py", "--folder", "unused", "--json", "no/x", "news.toml"], "argument --json: no/x: there is no"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(tmp_path, command, problem):
+    (tmp_path / "news.toml").write_text("[data]\n", encoding="utf-8")
+    script, *options = command
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / script, *options], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert problem in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize("command", [["results.py", "train"], ["strongest.py", "--folder", "unused"]])
 def test_text_without_test_sets_is_refused_before_anything_is_trained(tmp_path, command):
     write_project(tmp_path)
@@ -111,6 +132,6 @@ def test_text_without_test_sets_is_refused_before_anything_is_trained(tmp_path, 
         text=True,
         check=False,
     )
-    assert done.returncode == 1
-    assert done.stderr == "news.toml: has no test sets; add [[data.test]], and prepare again\n"
+    assert done.returncode == 2
+    assert done.stderr == "error: news.toml: has no test sets; add [[data.test]], and prepare again\n"
     assert not (tmp_path / "unused").exists()
