@@ -100,8 +100,9 @@ class PartRecord:
         """Counts a dropped pair, and keeps the first few to show."""
         num_before = self.dropped.get(reason, 0)
         if num_before < _MAX_EXAMPLES:
-            texts = {"source": source[:_MAX_EXAMPLE_CHARACTERS], "target": target[:_MAX_EXAMPLE_CHARACTERS]}
-            self.examples.append({"filter": reason, "line": line, **texts})
+            self.examples.append(
+                {"filter": reason, "line": line, "source": _shortened(source), "target": _shortened(target)}
+            )
         self.dropped[reason] = num_before + 1
 
     def add(self, other: "PartRecord") -> None:
@@ -134,6 +135,10 @@ def hash_block(block: Block) -> str:
 def encoded_key(clean: PartRecord, is_duplicate: bytes, vocabulary_sha256: str, max_pieces: int) -> str:
     """The key of one encoded part: the cleaned text, which of it stays, and what encodes it."""
     return hash_json([REVISION, clean.files, hashlib.sha256(is_duplicate).hexdigest(), vocabulary_sha256, max_pieces])
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_EXAMPLE_CHARACTERS else f"{text[:_MAX_EXAMPLE_CHARACTERS]}…"
 
 
 def read_record(folder: Path, index: int, key: str | None = None) -> PartRecord | None:

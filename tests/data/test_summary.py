@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from septuagint.data.filters import FILTERS
+from septuagint.data.parts import PartRecord
 from septuagint.data.summary import dropped_by_filter, print_summary, summarise
 
 
@@ -69,3 +70,9 @@ def test_a_second_run_says_that_nothing_changed(project):
     project.add_text("one", 60)
     project.prepare()
     assert "nothing changed since it was prepared" in shown(project.prepare())
+
+
+def test_an_example_that_is_cut_says_so():
+    record = PartRecord(key="")
+    record.drop("too_long", 7, "a" * 120, "b" * 121)
+    assert record.examples == [{"filter": "too_long", "line": 7, "source": "a" * 120, "target": "b" * 120 + "…"}]
