@@ -40,6 +40,7 @@ import numpy as np
 from arguments import at_least_one, mistakes_told, new_file
 
 from septuagint.config_file import load_config
+from septuagint.data.manifest import read_manifest
 from septuagint.errors import UserError
 from septuagint.report.drawing.axes import WIDTH, Axis
 from septuagint.report.drawing.charts import Series, line_chart
@@ -156,15 +157,18 @@ def plan_runs(arguments: argparse.Namespace, folder: Path) -> list[Run]:
 
 
 def is_finished(run: Run, config: Path) -> bool:
-    """Whether it has been trained to its end with these settings. The program knows as well, but not at once."""
-    settings = load_config(config, run.overrides).model_dump(mode="json")
-    begun, reason = None, None
+    """Whether it has been trained to its end with these settings and text. The program knows, too, but not at once."""
+    loaded = load_config(config, run.overrides)
+    settings, fingerprint = loaded.model_dump(mode="json"), read_manifest(loaded.data.folder).fingerprint
+    begun, reason, of_text = None, None, None
     for event in read_events(record_path(run.folder, 0)):
         if event["event"] == "attempt":
             begun, reason = event["settings"], None
         elif event["event"] == "stop":
             reason = event["reason"]
-    is_same = begun == {section: settings[section] for section in ("training", "model")}
+        elif event["event"] == "data":
+            of_text = event["fingerprint"]
+    is_same = of_text == fingerprint and begun == {section: settings[section] for section in ("training", "model")}
     return is_same and reason in ("max_steps", "max_hours", "patience")
 
 
