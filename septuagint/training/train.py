@@ -17,12 +17,13 @@ from septuagint.data.packing import pack_shape
 from septuagint.errors import CheckpointError, DriftError, LostPeerError, UserError
 from septuagint.progress import ProgressReport
 from septuagint.telemetry.console import Display
-from septuagint.telemetry.events import Event, EventLog, record_path
+from septuagint.telemetry.events import Event, EventLog, read_events, record_path
 from septuagint.telemetry.tensorboard import TensorBoardMirror
 from septuagint.training.agreement import check_enough_work, check_same, leaders_first, terms, together
 from septuagint.training.best import point_to_best, read_average, to_average, try_average
 from septuagint.training.checkpoint import (
     Checkpoint,
+    best_path,
     find_checkpoints,
     load_weights,
 )
@@ -197,6 +198,19 @@ def _check_is_new(run: Path, problems: Sequence[str]) -> None:
             + "".join(f"  {problem}\n" for problem in problems or ["weights alone are left, for training.init_from"])
             + "put one back from a copy, or choose another folder with --run"
         )
+    has_best = best_path(run) is not None
+    if has_best or _has_saved(run):
+        start = f', and begin there with its best weights: training.init_from = "{run.absolute()}"' if has_best else ""
+        raise CheckpointError(
+            f"{run}: this run has written checkpoints, but none is here: it is a mirror, or they were removed; put "
+            f"them back from a copy, or choose another folder with --run{start}"
+        )
+
+
+def _has_saved(run: Path) -> bool:
+    """Whether the record tells of a checkpoint: a run that was killed before its first one begins again."""
+    records = sorted((run / "events").glob("*.jsonl"))
+    return any(event["event"] == "checkpoint" for path in records for event in read_events(path))
 
 
 def _finished(setting: Setting, checkpoint: Checkpoint) -> Outcome | None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from septuagint.data.files import hash_json
 from septuagint.errors import CheckpointError, ConfigError, DataError, UserError
-from septuagint.training.checkpoint import checkpoint_path, find_checkpoints, load_checkpoint
+from septuagint.training.checkpoint import checkpoint_path, find_checkpoints, load_checkpoint, load_weights
 from septuagint.training.loop import MAX_SKIPPED_IN_A_ROW
 from tests.data.conftest import Project
 from tests.training.conftest import SETTINGS, Tiny, toy_text
@@ -128,6 +129,32 @@ class TestCheckpoints:
         assert f"{run}: this run has checkpoints, but none that it can go on from" in message
         assert all(str(checkpoint_path(run, step)) in message for step in (12, 9))
         assert "--run" in message
+        assert finished.content() == before
+
+    def test_a_mirror_is_not_begun_anew_but_a_new_run_begins_with_its_weights(self, tiny, tmp_path):
+        tiny.train(f"training.mirror={tmp_path / 'runs' / 'mirror'}", "training.average_checkpoints=0")
+        before, path = tiny.content("mirror"), tiny.run_path("mirror")
+        program = tiny.command(run="mirror")
+        assert program.exit_code == 2
+        assert f"error: {path}: this run has written checkpoints, but none is here: it is a mirror" in program.stderr
+        assert tiny.content("mirror") == before
+        start = re.search(r"training\.init_from = .*", program.stderr)[0]
+        outcome = tiny.train(start, "training.learning_rate=1e-12", "training.max_steps=1", run="new")
+        best = load_weights(path).state["validations"][-1]
+        assert outcome.best.valid_loss == pytest.approx(best["valid_loss"], rel=1e-6)
+
+    @pytest.mark.parametrize("has_best", [True, False])
+    def test_when_all_were_removed_the_run_is_not_begun_anew(self, finished, has_best):
+        run = finished.run_path("run")
+        if has_best:  # as a mirror has it, whose record was lost
+            (run / "best").unlink()
+            checkpoint_path(run, 12).rename(run / "best")
+            shutil.rmtree(run / "events")
+        shutil.rmtree(run / "checkpoints")
+        before = finished.content()
+        message = refused(finished, CheckpointError)
+        assert "put them back from a copy, or choose another folder with --run" in message
+        assert ("training.init_from" in message) == has_best
         assert finished.content() == before
 
     def test_one_of_a_newer_format_is_refused(self, finished):

@@ -147,6 +147,18 @@ def test_a_step_under_way_is_finished_and_a_second_signal_does_not_wait(tiny):
     assert step == tiny.events("patient", "stop")[0]["step"] == len(tiny.events("patient", "train"))
 
 
+def test_a_run_killed_before_its_first_checkpoint_begins_again(tiny, undisturbed):
+    never = [f"training.{name}=100000" for name in ("max_steps", "validate_every", "checkpoint_every")]
+    program = tiny.start(*never)
+    program.wait_until(functools.partial(tiny.events, "run", "train"))
+    program.signal(signal.SIGKILL)
+    program.wait()
+    assert not find_checkpoints(tiny.run_path("run"))
+    tiny.train()
+    assert [attempt["start_step"] for attempt in attempts(tiny.run_path("run"))] == [0, 0]
+    assert tiny.result() == undisturbed.result()
+
+
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGTERM, 143), (signal.SIGUSR1, 0)])
 def test_a_signal_before_anything_is_begun_ends_the_program_at_once(tiny, number, exit_code):
     command = [sys.executable, "-m", "septuagint.cli", "train", tiny.config_path, "--run", tiny.run_path("run")]
