@@ -612,7 +612,8 @@ def _open_model(path: Path, report: "ProgressReport") -> "Artifact":
 
     if is_artifact(path):
         return Artifact(path)
-    if not any((path / name).is_dir() for name in ("checkpoints", "best")):  # a mirror has the best alone
+    # A mirror has the best checkpoint alone, and a run that has just begun has none.
+    if not any((path / name).exists() for name in ("checkpoints", "best", "environment.json")):
         what = "no such folder" if not path.exists() else "neither an exported folder nor a run folder"
         raise ArtifactError(f"{path}: {what}; give one that `septuagint export` or `septuagint train` has made")
     if (artifact := find_best_artifact(path, lambda problem: None)) is not None:

@@ -142,12 +142,16 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 def load_weights(path: Path) -> Checkpoint:
     """The weights of a checkpoint, or of a run: its best, or the newest that is whole where none is called best."""
-    is_run = (path / "checkpoints").is_dir() or (path / "best").exists()
+    is_run = any((path / name).exists() for name in ("checkpoints", "best", "environment.json"))
     chosen = best_path(path) if is_run else path
     if chosen is not None:
         return _load(chosen, (STATE, MODEL))
+    if not (found := find_checkpoints(path)):
+        raise CheckpointError(
+            f"{path}: this run has no checkpoint yet; run `septuagint train` to go on until it has one"
+        )
     problems = []
-    for _, checkpoint in find_checkpoints(path):
+    for _, checkpoint in found:
         try:
             return _load(checkpoint, (STATE, MODEL))
         except CheckpointError as error:

@@ -1,6 +1,7 @@
 """`septuagint translate`: as many lines as went in, columns as promised, and an end without a traceback."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -166,6 +167,17 @@ class TestMistakes:
             message = self.refused(path)
             assert f"{path}: {problem}" in message
             assert "septuagint export" in message
+
+    def test_a_run_that_has_no_checkpoint_yet_is_told_to_go_on(self, own_run):
+        shutil.rmtree(own_run / "checkpoints")
+        (own_run / "best").unlink()
+        verbs = [("translate",), ("evaluate",), ("export", "--to", own_run.with_name("exported"))]
+        for verb, *options in verbs:
+            result = septuagint(verb, own_run, *options)
+            assert result.returncode == 2
+            assert result.stderr.decode() == (
+                f"error: {own_run}: this run has no checkpoint yet; run `septuagint train` to go on until it has one\n"
+            )
 
     def test_a_damaged_model_is_named_with_a_cure(self, own_artifact):
         (own_artifact / "model" / "model.bin").write_bytes(b"")

@@ -137,6 +137,12 @@ def test_a_run_is_translated_with_its_best_weights_or_else_the_newest_good_ones(
         load_weights(tmp_path)
 
 
+def test_a_run_without_a_checkpoint_yet_is_still_a_run(tmp_path):
+    (tmp_path / "environment.json").touch()
+    with pytest.raises(CheckpointError, match="this run has no checkpoint yet; run `septuagint train` to go on"):
+        load_weights(tmp_path)
+
+
 def test_best_is_a_relative_link_that_is_replaced(tmp_path):
     assert best_path(tmp_path) is None
     for step in (1, 2):
