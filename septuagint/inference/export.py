@@ -50,6 +50,8 @@ from septuagint.inference.vocabulary_map import (
 )
 from septuagint.machine import available_cores, cpu_model
 from septuagint.progress import ProgressReport
+from septuagint.training.checkpoint import checkpoint_path
+from septuagint.training.checkpoint_files import STATE
 from septuagint.training.run_folder import ENVIRONMENT
 
 Format = Literal["ctranslate2", "huggingface", "argos"]
@@ -378,6 +380,8 @@ def _longest_source(trained: Trained) -> int:
 
 def _background(trained: Trained, license: str) -> Background:
     state = trained.checkpoint.state
+    if "seconds" not in state:  # an average of an earlier version
+        state = read_object(checkpoint_path(trained.run, trained.checkpoint.step) / STATE)
     attempts = read_object(trained.run / ENVIRONMENT).get("attempts", [])
     corpora = [] if trained.data is None else [(corpus.name, corpus.pairs) for corpus in trained.data.train]
     return Background(
@@ -385,8 +389,8 @@ def _background(trained: Trained, license: str) -> Background:
         corpora=corpora,
         scores=_recorded_scores(trained),
         steps=trained.checkpoint.step,
-        hours=state.get("seconds", 0.0) / 3600,
-        num_target_tokens=state.get("num_target_tokens", 0),
+        hours=state["seconds"] / 3600 if "seconds" in state else None,
+        num_target_tokens=state.get("num_target_tokens"),
         device_names=attempts[-1].get("device_names", []) if attempts else [],
         settings=trained.model.model_dump(exclude={"preset"}),
     )

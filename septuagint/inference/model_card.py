@@ -33,8 +33,8 @@ class Background:
     corpora: Sequence[tuple[str, int]]  # name and pairs of each
     scores: Mapping[str, Score]  # by text: what training measured on validation text, all of it and each set
     steps: int
-    hours: float
-    num_target_tokens: int
+    hours: float | None  # None: not recorded
+    num_target_tokens: int | None
     device_names: Sequence[str]
     settings: dict[str, Any]  # of the network
 
@@ -194,11 +194,15 @@ def _making(manifest: Manifest, background: Background) -> list[str]:
     devices = ", ".join(
         f"{background.device_names.count(name)} x {name}" for name in dict.fromkeys(background.device_names)
     )
+    tokens, hours = background.num_target_tokens, background.hours
+    effort = [
+        "target tokens not recorded" if tokens is None else f"{tokens:,} target tokens",
+        "hours not recorded," if hours is None else f"{hours:.2f} hours",
+    ]
     return [
         f"- Training text: {num_pairs:,} pairs" if background.corpora else "- Training text: not recorded",
         *(f"  - {name}: {pairs:,}" for name, pairs in background.corpora),
-        f"- Training: {background.steps:,} steps, {background.num_target_tokens:,} target tokens, "
-        f"{background.hours:.2f} hours on {devices or 'hardware that was not recorded'}",
+        f"- Training: {background.steps:,} steps, {', '.join(effort)} on {devices or 'hardware that was not recorded'}",
         f"- Checkpoint: {manifest.origin.checkpoint} of {manifest.origin.run}, weights SHA-256 "
         f"`{manifest.origin.weights_sha256}`",
         f"- Network: {', '.join(f'{key} {value}' for key, value in background.settings.items())}",

@@ -81,6 +81,8 @@ def try_average(loop: Loop) -> Validation | None:
             "asked_steps": [step for step, _ in asked],
             "of_steps": [step for step, _ in asked if step in on_all],
             "validation": asdict(validation),
+            "seconds": loop.progress.seconds,
+            "num_target_tokens": loop.progress.num_target_tokens,
             **loop.identity,
         }
         with writing_to(run):

@@ -554,6 +554,24 @@ class TestModelCard:
         assert manifest.origin.weights_sha256 in card
         assert f"{manifest.num_parameters:,} parameters" in card
 
+    def test_the_card_of_the_average_tells_the_effort_of_its_run(self, own_run, tmp_path):
+        state = load_weights(checkpoint_path(own_run, STEPS[-1])).state
+        effort = f"40 steps, {state['num_target_tokens']:,} target tokens, {state['seconds'] / 3600:.2f} hours on 1 x "
+        averaged = load_weights(checkpoint_path(own_run, "averaged"))
+        assert averaged.state["num_target_tokens"] == state["num_target_tokens"]
+        assert averaged.state["seconds"] == pytest.approx(state["seconds"], abs=1)
+
+        def card() -> str:
+            export(own_run, tmp_path / "a", checkpoint="averaged", report=QUIET)
+            return (tmp_path / "a" / "README.md").read_text(encoding="utf-8")
+
+        assert effort in card()
+        early = averaged.state.keys() - {"seconds", "num_target_tokens"}  # what earlier versions wrote
+        write_weights(averaged.path, averaged.step, averaged.weights, {name: averaged.state[name] for name in early})
+        assert effort in card()
+        shutil.rmtree(checkpoint_path(own_run, STEPS[-1]))
+        assert "40 steps, target tokens not recorded, hours not recorded, on 1 x " in card()
+
 
 def test_an_argos_package_is_a_zip_with_one_folder(run_folder, tmp_path):
     exported = export(run_folder, tmp_path / "a", format="argos", report=QUIET)
