@@ -4,6 +4,7 @@ import contextlib
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from septuagint.telemetry.events import Event, LineFile, number
-from septuagint.telemetry.wording import describe, status_line
+from septuagint.telemetry.wording import describe, status_line, wrap
 
 _REFRESH_SECONDS = 0.25
 _STYLES = {"warning": "yellow", "validation": "bold"}
@@ -70,7 +71,7 @@ class Display:
             self._log.append("\n".join(f"{stamp}  {line}" for line in lines))
         is_on_live_line = kind == "train" and self._live is not None
         if kind == "warning" or not (self._is_quiet or is_on_live_line):
-            self._print("\n".join(lines), _STYLES.get(kind, ""))
+            self._print(lines, _STYLES.get(kind, ""))
 
     def tick(self, step: int) -> None:
         """Moves the step number of the live line. It may be called at every step: it only takes a note."""
@@ -81,11 +82,13 @@ class Display:
         self.show({"time": time.time(), "event": "warning", "message": message})
 
     def _warn_on_screen(self, message: str) -> None:
-        self._print("\n".join(describe({"event": "warning", "message": message})), _STYLES["warning"])
+        self._print(describe({"event": "warning", "message": message}), _STYLES["warning"])
 
-    def _print(self, text: str, style: str) -> None:
+    def _print(self, lines: Sequence[str], style: str) -> None:
+        if self._console.is_terminal:  # it would break words and numbers; who reads a pipe wants whole lines
+            lines = [part for line in lines for part in wrap(line, self._console.width)]
         # A Text is taken as it is: brackets in a sample are no markup.
-        self._console.print(Text(text, style=style), soft_wrap=True)
+        self._console.print(Text("\n".join(lines), style=style), soft_wrap=True)
 
     def _remember(self, event: Event) -> None:
         kind = event["event"]

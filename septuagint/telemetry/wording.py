@@ -1,12 +1,17 @@
 """Events in words: the lines that people read, made from the record alone."""
 
 import math
+import re
 from collections.abc import Callable
+
+from rich.cells import cell_len, chop_cells
 
 from septuagint.telemetry.events import Event, escape_controls, number
 
 # The record has a sample whole; on a screen the beginning tells enough.
 _MAX_SAMPLE_CHARACTERS = 500
+# A terminal that is narrower breaks lines itself.
+_LEAST_CELLS = 8
 _REASONS = {
     "max_steps": "all steps are done",
     "max_hours": "its hours are used up",
@@ -32,6 +37,42 @@ def describe(event: Event) -> list[str]:
     """An event as plain lines without control characters; none for an event that is not for people."""
     make_lines = _LINES.get(event["event"])
     return [] if make_lines is None else [escape_controls(line) for line in make_lines(event)]
+
+
+def wrap(line: str, width: int) -> list[str]:
+    """A line in parts that fit into `width` cells, broken between fields, or else between words.
+
+    The parts after the first begin under the second field, where that does not stand far to the right.
+    """
+    if cell_len(line) <= width:
+        return [line]
+    label = re.match(r" *\S+(?: \S+)* {2,}(?=\S)", line)
+    if label is not None and cell_len(label[0]) <= width // 3:
+        head = label[0]
+        indent = " " * cell_len(head)
+    else:
+        head = " " * (len(line) - len(line.lstrip(" ")))
+        indent = head + "    "
+    rest = line[len(head) :]
+    parts = []
+    while rest:
+        end = _place_to_break(rest, max(_LEAST_CELLS, width - cell_len(head)))
+        parts.append(head + rest[:end].rstrip(" "))
+        head, rest = indent, rest[end:].lstrip(" ")
+    return parts
+
+
+def _place_to_break(text: str, room: int) -> int:
+    """Where the text ends if it fits, or else the last gap between fields that leaves no more than half of the line
+    empty, or else the last one between words; a word that would fill more than a line is cut."""
+    if cell_len(text) <= room:
+        return len(text)
+    end = len(chop_cells(text, room)[0])
+    gap, space = text.rfind("  ", 0, end + 2), text.rfind(" ", 0, end + 1)
+    if gap > end // 2:
+        return gap
+    word = text[space + 1 :].partition(" ")[0]
+    return space if space > 0 and cell_len(word) <= room else end
 
 
 def status_line(train: Event, *, step: int, max_steps: int | None, best_bleu: float | None, width: int) -> str:

@@ -119,6 +119,20 @@ def test_lines_that_stay_are_printed_above_the_live_line():
     assert "\x1b[2J" not in output(console)
 
 
+def test_long_lines_are_broken_between_words_on_a_terminal_and_whole_in_the_log(tmp_path):
+    console = terminal()
+    message = "the link between the hosts is slow, " * 5 + "and that is all"
+    with Display(tmp_path / "log.txt", console=console) as display:
+        display.warn(message)
+        display.show(SAMPLE | {"source": "[red]a[/red] " * 20})
+    drawn = CONTROL_CODE.sub("", output(console)).replace("\r", "\n").splitlines()
+    assert max(map(cell_len, drawn)) <= 80
+    shown = " ".join(" ".join(drawn).split())
+    assert f"warning: {message}" in shown
+    assert f"source {'[red]a[/red] ' * 20}reference" in shown
+    assert f"warning: {message}\n" in (tmp_path / "log.txt").read_text()
+
+
 def test_a_tick_costs_nearly_nothing():
     console = terminal()
     with Display(console=console) as display:

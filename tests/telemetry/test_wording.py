@@ -1,8 +1,11 @@
 """Events read as a person would say them, and nothing in a text can act on a terminal."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from septuagint.telemetry.wording import describe, status_line
+from septuagint.telemetry.wording import describe, status_line, wrap
 
 TRAIN = {
     "event": "train",
@@ -175,3 +178,51 @@ def test_time_to_go_runs_down_between_events():
 
 def test_a_live_line_needs_no_event_to_begin_with():
     assert status_line({}, step=0, max_steps=None, best_bleu=None, width=80) == "step 0"
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("step 4 validation  loss 5.103", ["step 4 validation  loss 5.103"]),
+        (
+            "step 400 validation  loss 5.103  on training text 5.022  BLEU 0.00  chrF 5.27  1,014 lines  12.1 s",
+            [
+                "step 400 validation  loss 5.103  on training text 5.022  BLEU 0.00  chrF 5.27",
+                "                     1,014 lines  12.1 s",
+            ],
+        ),
+        (
+            "    a step: 2 packs of up to 950 source and 1,024 target tokens, looked at twice, not compiled",
+            [
+                "    a step: 2 packs of up to 950 source and 1,024 target tokens, looked at",
+                "        twice, not compiled",
+            ],
+        ),
+        (
+            "    source       " + "A long sentence that goes on. " * 4,
+            [
+                "    source       A long sentence that goes on. A long sentence that goes on. A",
+                "                 long sentence that goes on. A long sentence that goes on.",
+            ],
+        ),
+        ("    translation  " + "猫" * 40, ["    translation  " + "猫" * 31, " " * 17 + "猫" * 9]),
+    ],
+)
+def test_a_line_too_long_for_80_cells_goes_on_below_its_second_field(line, parts):
+    assert wrap(line, 80) == parts
+
+
+@given(
+    indent=st.sampled_from(["", "    "]), text=st.text(alphabet="ab,  猫é🐕", max_size=99), width=st.integers(24, 60)
+)
+def test_a_wrapped_line_fits_and_loses_nothing_and_only_words_that_fill_a_line_are_cut(indent, text, width):
+    line = indent + text.strip()
+    parts = wrap(line, width)
+    assert max(map(cell_len, parts)) <= width
+    assert "".join("".join(parts).split()) == "".join(line.split())
+    if all(cell_len(word) <= width // 2 for word in line.split()):
+        assert " ".join(parts).split() == line.split()
+
+
+def test_a_terminal_of_no_width_does_no_harm():
+    assert "".join(part.strip() for part in wrap("    step 12,300", 0)) == "step12,300"
