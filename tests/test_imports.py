@@ -48,7 +48,7 @@ LAYERS = [
     | set("data.shards data.parts data.sample".split())
     | set("training.checkpoint_files training.checkpoint training.retention training.run_folder".split())
     | set("inference.artifact inference.argos inference.ctranslate2_model inference.hugging_face".split())
-    | set("inference.model_card inference.text_stream".split())
+    | set("inference.model_card inference.text_stream inference.training_text".split())
     | {"telemetry.tensorboard", "report.report"},
     # services: they own time, processes and threads
     set("progress data.workers data.plan data.cleaning data.encoding data.joining data.prepare data.summary".split())

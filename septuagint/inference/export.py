@@ -294,8 +294,8 @@ def _compare_bleu(
 def _open_test_sets(trained: Trained) -> Sequence[EvaluationSet]:
     if trained.data is None:
         raise DataError(
-            f"{trained.data_folder}: not there, or prepared anew, so its test sets are not to be had; put it back, or "
-            "leave --test-sets out"
+            f"{trained.data_folder}: not there, or prepared anew from other text or with another vocabulary, so its "
+            "test sets are not to be had; put it back, or leave --test-sets out"
         )
     return open_test_sets(trained.data_folder, otherwise="leave --test-sets out")
 
@@ -383,10 +383,9 @@ def _background(trained: Trained, license: str) -> Background:
     if "seconds" not in state:  # an average of an earlier version
         state = read_object(checkpoint_path(trained.run, trained.checkpoint.step) / STATE)
     attempts = read_object(trained.run / ENVIRONMENT).get("attempts", [])
-    corpora = [] if trained.data is None else [(corpus.name, corpus.pairs) for corpus in trained.data.train]
     return Background(
         license=license,
-        corpora=corpora,
+        corpora=trained.training_corpora(),
         scores=_recorded_scores(trained),
         steps=trained.checkpoint.step,
         hours=state["seconds"] / 3600 if "seconds" in state else None,

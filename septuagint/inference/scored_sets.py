@@ -11,8 +11,10 @@ from septuagint.data.manifest import read_manifest
 from septuagint.errors import DataError
 from septuagint.inference.evaluation import ParallelText
 from septuagint.inference.scoring import Score, score
+from septuagint.inference.training_text import find_difference
 from septuagint.inference.translator import Translator
 from septuagint.progress import ProgressReport
+from septuagint.training.checkpoint import load_weights
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,9 +67,13 @@ def read_test_sets(run: Path) -> dict[str, ParallelText]:
     otherwise = "give --source and --reference"
     try:
         data = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))["data"]
-        folder = Path(data["folder"])
+        folder, languages = Path(data["folder"]), (data["source_language"], data["target_language"])
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"{run}: only a run folder knows of test sets, by its config.toml; {otherwise}") from None
+    manifest = read_manifest(folder)
+    fingerprint = load_weights(run).state.get("data_fingerprint")
+    if difference := find_difference(manifest, run, languages, fingerprint):
+        raise DataError(f"{folder}: {difference}; {otherwise}")
     return {
         found.name: ParallelText(sources=found.source_lines, references=found.target_lines, warnings=[])
         for found in open_test_sets(folder, otherwise=otherwise)

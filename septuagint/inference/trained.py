@@ -19,6 +19,7 @@ from septuagint.data.order import sample_pairs
 from septuagint.data.sentences import Sentences
 from septuagint.data.vocabulary import Vocabulary
 from septuagint.errors import CheckpointError, DataError
+from septuagint.inference.training_text import find_difference, recorded_corpora
 from septuagint.model.transformer import Transformer
 from septuagint.training.checkpoint import (
     Checkpoint,
@@ -46,7 +47,7 @@ class Trained:
     vocabulary_bytes: bytes
     vocabulary: Vocabulary
     data_folder: Path
-    data: DataManifest | None  # where the data folder is still there
+    data: DataManifest | None  # where the data folder is still there, with the same training text and vocabulary
     valid: Sequence[EvaluationSet]
 
     def network(self) -> Transformer:
@@ -54,6 +55,13 @@ class Trained:
         network = Transformer(self.model, self.vocabulary.size)
         load_weights_into(network, self.checkpoint.weights, str(self.checkpoint.path))
         return network.eval()
+
+    def training_corpora(self) -> list[tuple[str, int]]:
+        """Name and pairs of each, as the run's record has them, else the data folder; none where both are gone."""
+        recorded = recorded_corpora(self.run, self.checkpoint.state.get("data_fingerprint"))
+        if not recorded and self.data is not None:
+            return [(corpus.name, corpus.pairs) for corpus in self.data.train]
+        return [(corpus.name, corpus.num_pairs) for corpus in recorded]
 
     def training_sample(self, num_pairs: int) -> tuple[Sentences, Sentences]:
         """(source, target) sentences that it may have been trained on; a CheckpointError where they are not there."""
@@ -83,7 +91,7 @@ def open_trained(run: Path, *, checkpoint: str = "best", num_averaged: int | Non
         raise CheckpointError(
             f"{loaded.path}: does not say which network and vocabulary it belongs to; use another checkpoint of the run"
         ) from None
-    data = _read_data(data_folder, sha256)
+    data = _read_data(data_folder, own_run, loaded.state)
     vocabulary_bytes = _find_vocabulary(own_run, data_folder, data, sha256)
     if num_averaged is None:
         name, weights_sha256 = loaded.path.name, read_checkpoint_manifest(loaded.path).files[WEIGHTS].sha256
@@ -144,13 +152,17 @@ def _data_folder(run: Path, recorded: Path) -> Path:
     return recorded
 
 
-def _read_data(folder: Path, vocabulary_sha256: str) -> DataManifest | None:
-    """The manifest of the data folder, if it is still there and the same."""
+def _read_data(folder: Path, run: Path, state: dict[str, Any]) -> DataManifest | None:
+    """The manifest of the data folder, if it is still there and the same but for validation and test sets."""
     try:
         manifest = read_data_manifest(folder)
     except DataError:
         return None
-    return manifest if manifest.vocabulary.file.sha256 == vocabulary_sha256 else None
+    if manifest.vocabulary.file.sha256 != state["vocabulary_sha256"]:
+        return None
+    data = state["config"]["data"]
+    languages = data["source_language"], data["target_language"]
+    return None if find_difference(manifest, run, languages, state.get("data_fingerprint")) else manifest
 
 
 def _open_valid(folder: Path, manifest: DataManifest) -> Sequence[EvaluationSet]:

@@ -21,9 +21,10 @@ from septuagint.inference.translator import Translator
 from septuagint.model.transformer import Transformer
 from septuagint.progress import ProgressReport
 from tests.data import conftest as data_conftest
+from tests.data.conftest import Project
 from tests.model.conftest import SMALL
 from tests.training import conftest as training_conftest
-from tests.training.conftest import Tiny
+from tests.training.conftest import SETTINGS, Tiny, toy_text
 
 prepared = training_conftest.prepared
 small_disk = data_conftest.small_disk
@@ -63,6 +64,26 @@ def run_folder(trained: Tiny) -> Path:
 def own_run(run_folder: Path, tmp_path: Path) -> Path:
     """A copy, to be changed."""
     return copy_run(run_folder, tmp_path / "run")
+
+
+@pytest.fixture
+def own_project(prepared: Path, own_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A copy of the text and the data folder, which `own_run` then takes for its own: to be prepared otherwise."""
+    shutil.copytree(prepared, tmp_path / "project")
+    project = Project(tmp_path / "project", monkeypatch)
+    project.settings |= SETTINGS
+    for split in ("train", "valid", "test"):
+        project.add(split, source=f"{split}.en", target=f"{split}.de")
+    config = own_run / "config.toml"
+    config.write_text(config.read_text().replace(str(prepared / "out"), str(project.folder)))
+    return project
+
+
+def write_other_text(project: Project, split: str = "train") -> None:
+    """Sentences that no run has seen, in the files of a split."""
+    source, target = toy_text(100, seed=9)
+    project.write(f"{split}.en", source)
+    project.write(f"{split}.de", target)
 
 
 @pytest.fixture(scope="session")

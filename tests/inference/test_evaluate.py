@@ -11,7 +11,7 @@ from septuagint.data.manifest import read_manifest, write_manifest
 from septuagint.inference.export import export
 from septuagint.inference.scoring import compare, measure
 from septuagint.training.checkpoint import point_best
-from tests.inference.conftest import QUIET, copy_run, septuagint
+from tests.inference.conftest import QUIET, copy_run, septuagint, write_other_text
 from tests.training.conftest import Program, toy_text
 
 SOURCES, REFERENCES = toy_text(12, seed=5)
@@ -191,3 +191,39 @@ def test_a_data_folder_without_test_sets_is_named(own_run, prepared, tmp_path):
     config = own_run / "config.toml"
     config.write_text(re.sub(r'^folder = ".*?"', f'folder = "{folder}"', config.read_text(), flags=re.MULTILINE))
     assert f"{folder}: was prepared without test sets; add [[data.test]]" in refused(own_run)
+
+
+class TestDataFolderThatWasPreparedAnew:
+    def test_another_test_set_is_scored(self, own_run, own_project):
+        write_other_text(own_project, "more")
+        own_project.add("test", source="more.en", target="more.de")
+        assert own_project.prepare().is_new
+        assert list(evaluate(own_run)["sets"]) == ["test", "more"]
+
+    def test_other_languages_are_refused(self, own_run, own_project):
+        own_project.settings["data.target_language"] = "fr"
+        own_project.prepare()
+        message = refused(own_run)
+        assert f"{own_project.folder}: was prepared anew for en to fr, but the run translates en to de; " in message
+        assert "give --source and --reference" in message
+
+    def test_other_training_text_is_refused_also_where_the_vocabulary_is_the_same(self, own_run, own_project):
+        write_other_text(own_project)
+        own_project.settings["vocabulary.model"] = str(own_run / "vocabulary.model")
+        own_project.prepare()
+        message = refused(own_run)
+        assert f"{own_project.folder}: was prepared anew from training text that is not the run's; " in message
+        assert "give --source and --reference" in message
+
+    def test_without_a_record_only_the_same_data_folder_will_do(self, own_run, own_project):
+        shutil.rmtree(own_run / "events")
+        assert list(evaluate(own_run)["sets"]) == ["test"]
+        write_other_text(own_project, "test")
+        own_project.prepare()
+        problem = f"{own_run / 'events' / 'rank-0.jsonl'} does not tell whether from the same training text"
+        assert f"{own_project.folder}: was prepared anew, and {problem}; give --source" in refused(own_run)
+
+    def test_a_run_without_a_checkpoint_says_so(self, own_run, own_project):
+        shutil.rmtree(own_run / "checkpoints")
+        (own_run / "checkpoints").mkdir()
+        assert f"{own_run}: this run has no checkpoint" in refused(own_run)

@@ -34,7 +34,7 @@ from septuagint.training.checkpoint import (
     write_weights,
 )
 from septuagint.training.retention import mirror
-from tests.inference.conftest import QUIET, STEPS, change_manifest, copy_run, open_translator
+from tests.inference.conftest import QUIET, STEPS, change_manifest, copy_run, open_translator, write_other_text
 from tests.training.conftest import Program
 
 
@@ -279,6 +279,53 @@ class TestVocabulary:
         assert "/project/gone" in str(caught.value)
         assert "put back one of them" in str(caught.value)
         assert not (tmp_path / "a").exists()
+
+
+class TestTrainingText:
+    def card(self, folder: Path) -> str:
+        return (folder / "README.md").read_text(encoding="utf-8")
+
+    def test_a_data_folder_of_other_text_is_not_taken_for_the_runs(self, own_run, own_project, tmp_path):
+        shutil.copy(own_run / "vocabulary.model", tmp_path)
+        own_project.settings["vocabulary.model"] = str(tmp_path / "vocabulary.model")
+        write_other_text(own_project)
+        own_project.prepare()
+        assert own_project.corpus().pairs not in (0, 120)
+        trained = open_trained(own_run)
+        assert (trained.data, list(trained.valid)) == (None, [])
+        with pytest.raises(CheckpointError, match=f"{own_project.folder}: the training text cannot be read"):
+            trained.training_sample(10)
+        with pytest.raises(DataError, match=r"prepared anew from other text .* leave --test-sets out$"):
+            export(own_run, tmp_path / "a", test_sets=True, report=QUIET)
+        export(own_run, tmp_path / "a", report=QUIET)
+        assert "- Training text: 120 pairs\n  - train: 120\n" in self.card(tmp_path / "a")
+
+    def test_a_data_folder_with_another_test_set_still_is(self, own_run, own_project, tmp_path):
+        write_other_text(own_project, "more")
+        own_project.add("test", source="more.en", target="more.de")
+        assert own_project.prepare().is_new
+        checks = export(own_run, tmp_path / "a", test_sets=True, report=QUIET).manifest.checks
+        assert list(checks["test_sets"]["scores"]) == ["test", "more"]
+        assert len(open_trained(own_run).training_sample(10)[0]) == 10
+
+    def test_the_card_needs_the_record_or_the_data_folder(self, own_run, tmp_path):
+        record = own_run / "events"
+        record.rename(own_run / "aside")
+        export(own_run, tmp_path / "folder", report=QUIET)
+        forget_data(own_run)
+        export(own_run, tmp_path / "neither", report=QUIET)
+        (own_run / "aside").rename(record)
+        export(own_run, tmp_path / "record", report=QUIET)
+        for name in ("folder", "record"):
+            assert "- Training text: 120 pairs\n  - train: 120\n" in self.card(tmp_path / name)
+        assert "- Training text: not recorded\n" in self.card(tmp_path / "neither")
+
+    def test_a_damaged_record_is_none(self, own_run, tmp_path):
+        forget_data(own_run)
+        record = own_run / "events" / "rank-0.jsonl"
+        record.write_text(record.read_text().replace('"pairs": 120', '"pairs": null'))
+        export(own_run, tmp_path / "a", report=QUIET)
+        assert "- Training text: not recorded\n" in self.card(tmp_path / "a")
 
 
 class TestTarget:
