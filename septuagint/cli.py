@@ -262,6 +262,9 @@ def evaluate(
         raise UserError("--source and --reference are two sides of one text: give both, or none for the test sets")
     if source is None and (output is not None or (baseline is not None and baseline.is_file())):
         raise UserError("--output and a --baseline of translations are for one text: give --source and --reference")
+    if baseline is not None and not baseline.exists():
+        cure = "give a file of translations, or a model that `septuagint export` or `septuagint train` has made"
+        raise UserError(f"--baseline {baseline}: no such file or folder; {cure}")
     if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
         problem = "is a folder" if output.is_dir() else f"there is no folder {output.parent}; make it first"
         raise UserError(f"--output {output}: {problem}")

@@ -64,6 +64,8 @@ def score_test_sets(sets: Sequence[EvaluationSet], translator: Translator, repor
 
 def read_test_sets(run: Path) -> dict[str, ParallelText]:
     """The test sets of the data folder that a run was trained on, by name."""
+    if not run.is_dir():
+        raise DataError(f"{run}: no such folder; give a run folder, such as runs/news")
     otherwise = "give --source and --reference"
     try:
         data = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))["data"]

@@ -127,9 +127,9 @@ def test_a_baseline_of_another_length_is_refused(artifact_folder, text, tmp_path
 
 
 def test_a_baseline_that_is_not_there_is_refused(artifact_folder, text, tmp_path):
-    assert f"{tmp_path / 'nothing'}: no such folder" in refused(
-        artifact_folder, *text, "--baseline", tmp_path / "nothing"
-    )
+    for options in (text, []):
+        message = refused(artifact_folder, *options, "--baseline", tmp_path / "two.txt")
+        assert f"--baseline {tmp_path / 'two.txt'}: no such file or folder; give a file of translations, or" in message
 
 
 def test_references_that_look_tokenised_are_warned_of(artifact_folder, text, tmp_path):
@@ -172,6 +172,10 @@ def test_a_run_alone_is_evaluated_on_its_test_sets(own_run, artifact_folder, pre
     }
     lines = septuagint("evaluate", own_run, "--quiet").stdout.decode().splitlines()
     assert lines[1].startswith("test: 8 lines in ")
+
+
+def test_a_run_that_is_not_there_is_refused_for_that(tmp_path):
+    assert f"{tmp_path / 'run'}: no such folder; give a run folder, such as runs/news" in refused(tmp_path / "run")
 
 
 def test_what_has_no_test_sets_says_what_to_give(own_run, artifact_folder, text, tmp_path):
