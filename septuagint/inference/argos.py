@@ -57,7 +57,9 @@ def write_argos(artifact: Path, target: Path, manifest: Manifest) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(path for path in artifact.rglob("*") if path.is_file()):
             archive.write(path, f"{folder}/{path.relative_to(artifact).as_posix()}")
-        archive.writestr(f"{folder}/{_SENTENCES}", sentence_model())
+        sentences = zipfile.ZipInfo(f"{folder}/{_SENTENCES}")
+        sentences.external_attr = 0o644 << 16  # a server may run as another user than the one who unpacks
+        archive.writestr(sentences, sentence_model(), zipfile.ZIP_DEFLATED)
 
 
 def _folder_name(manifest: Manifest) -> str:

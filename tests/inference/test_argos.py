@@ -156,8 +156,11 @@ def test_a_package_is_one_folder_with_every_file_and_the_sentence_model(tmp_path
     write_argos(artifact, tmp_path / "package", manifest_of("en", "de"))
     with zipfile.ZipFile(tmp_path / "package") as archive:
         found = {name: archive.read(name) for name in archive.namelist()}
+        entries = archive.infolist()
     files["minisbd/sentences.onnx"] = sentence_model()
     assert found == {f"translate-en_de-1_0/{name}": content for name, content in files.items()}
+    assert [entry.compress_type for entry in entries] == [zipfile.ZIP_DEFLATED] * len(entries)
+    assert all((entry.external_attr >> 16) & 0o444 == 0o444 for entry in entries)  # whoever unpacks it, all may read
 
 
 def test_an_exported_package_holds_an_artifact(tiny: Tiny, tmp_path: Path):
