@@ -8,7 +8,7 @@ from typing import Any
 
 from septuagint.errors import DataError
 from septuagint.inference.scoring import Comparison, Metric, compare, measure
-from septuagint.inference.text_checks import find_oddities
+from septuagint.inference.text_checks import find_blanks, find_oddities
 from septuagint.inference.text_stream import read_lines
 from septuagint.inference.translator import Translation, Translator
 from septuagint.progress import ProgressReport
@@ -61,12 +61,21 @@ def read_parallel(source: Path, reference: Path) -> ParallelText:
         )
     if not sources:
         raise DataError(f"{source}: there are no lines to evaluate on")
+    for path, text in found.items():
+        if not any(map(str.strip, text.lines)):
+            raise DataError(
+                f"{path}: all of its {len(text.lines):,} lines are empty; give text to compare line by line"
+            )
     warnings = [
         f"{path}: {text.num_damaged:,} lines are not UTF-8; what cannot be read counts as U+FFFD"
         for path, text in found.items()
         if text.num_damaged
     ]
-    warnings += find_oddities(sources, f"sources in {source}") + find_oddities(references, f"references in {reference}")
+    for lines, others, what in (
+        (sources, references, f"sources in {source}"),
+        (references, sources, f"references in {reference}"),
+    ):
+        warnings += find_blanks(lines, others, what) + find_oddities(lines, what)
     return ParallelText(sources=sources, references=references, warnings=warnings)
 
 

@@ -40,6 +40,22 @@ def find_oddities(lines: Sequence[str], what: str) -> list[str]:
     return warnings
 
 
+def find_blanks(lines: Sequence[str], others: Sequence[str], what: str) -> list[str]:
+    """A warning that lines are empty where those of the other side are not, if some are."""
+    blank = [
+        number
+        for number, (line, other) in enumerate(zip(lines, others, strict=True), start=1)
+        if other.strip() and not line.strip()
+    ]
+    if not blank:
+        return []
+    counts = f"{len(blank):,} of {len(lines):,} lines"
+    return [
+        f"{what}: {counts} are empty where the other side is not, line {blank[0]:,} first; whatever becomes of them "
+        "counts as wrong. Remove them on both sides"
+    ]
+
+
 def _has_pieces(line: str) -> bool:
     return _PIECE.search(line) is not None
 

@@ -139,6 +139,25 @@ def test_references_that_look_tokenised_are_warned_of(artifact_folder, text, tmp
     assert f"warning: references in {tmp_path / 'text.de'}: 12 of 12 lines look tokenised" in result.stderr.decode()
 
 
+@pytest.mark.parametrize("name", ["text.en", "text.de"])
+def test_a_side_without_text_is_refused(text, tmp_path, name):
+    (tmp_path / name).write_text(12 * " \n")
+    message = refused(tmp_path / "no model", *text)
+    assert f"{tmp_path / name}: all of its 12 lines are empty; give text to compare line by line" in message
+
+
+def test_lines_that_are_empty_on_one_side_are_warned_of(artifact_folder, text, tmp_path):
+    sources, references = list(SOURCES), list(REFERENCES)
+    sources[3] = references[5] = references[6] = sources[9] = references[9] = ""
+    (tmp_path / "text.en").write_text("".join(f"{line}\n" for line in sources))
+    (tmp_path / "text.de").write_text("".join(f"{line}\n" for line in references))
+    result = septuagint("evaluate", artifact_folder, *text, "--quiet")
+    assert result.returncode == 0
+    warnings, told = result.stderr.decode(), "of 12 lines are empty where the other side is not, line"
+    assert f"warning: sources in {tmp_path / 'text.en'}: 1 {told} 4 first; " in warnings
+    assert f"warning: references in {tmp_path / 'text.de'}: 2 {told} 6 first; " in warnings
+
+
 def test_lines_that_are_not_utf_8_are_warned_of(artifact_folder, text, tmp_path):
     (tmp_path / "text.en").write_bytes(b"\xff\n" * 12)
     result = septuagint("evaluate", artifact_folder, *text, "--quiet")

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from septuagint.data.demo.corpus import generate_pairs
-from septuagint.inference.text_checks import find_oddities
+from septuagint.inference.text_checks import find_blanks, find_oddities
 
 ENGLISH = [
     "The well-known author, who is 83, doesn't like it.",
@@ -44,6 +44,13 @@ def tokenise(line: str) -> str:
 @pytest.mark.parametrize("lines", [ENGLISH, FRENCH, JAPANESE, THAI, [], ["", " "]])
 def test_text_looks_like_text(lines):
     assert find_oddities(lines, "text") == []
+
+
+def test_lines_that_are_empty_on_both_sides_are_nothing_to_warn_of():
+    assert find_blanks(["a", "", " "], ["b", "\t", ""], "text") == []
+    assert find_blanks(["a", ""], ["", ""], "text") == []  # the other side has the gap
+    [warning] = find_blanks(["a", "", " ", ""], ["b", "", "c", "d"], "text")
+    assert warning.startswith("text: 2 of 4 lines are empty where the other side is not, line 3 first; ")
 
 
 def test_the_demo_looks_like_text_and_its_tokens_do_not():
