@@ -151,7 +151,7 @@ class _Home:
             path.parent.mkdir(parents=True, exist_ok=True)
             with one_at_a_time(path.parent):
                 remove_leftovers(path)
-                if not kept(path):  # whoever was before us may have taken it out
+                if not kept(path, is_trusted=self._is_trusted):  # whoever was before us may have taken it out
                     with (
                         self._report.stage(f"taking out {_short_name(member)}"[:24], None, "B") as stage,
                         written_aside(path) as target,

@@ -24,6 +24,7 @@ from septuagint.config_file import load_config
 from septuagint.data import named_corpora
 from septuagint.data.dataset import Dataset, open_dataset
 from septuagint.data.downloads import cache_folder
+from septuagint.data.files import signature
 from septuagint.data.kept import keep
 from septuagint.data.mtdata_process import Mtdata
 from septuagint.data.named_corpora import bring_home
@@ -214,6 +215,20 @@ def test_what_was_taken_out_and_is_not_as_it_was_is_taken_out_again(project: Pro
     assert brought(project)[0].read_bytes() == as_text(SOURCES)
     assert not leftover.exists()
     assert len(mirror.requests) == 1
+
+
+def test_bits_that_a_disk_changed_are_found_by_verify(project: Project, mirror: Mirror) -> None:
+    mirror.add("http://host/x.tgz", as_tar({"en": as_text(SOURCES), "de": as_text(TARGETS)}))
+    project.add(source="http://host/x.tgz#member=en", target="http://host/x.tgz#member=de")
+    source, _ = brought(project)
+    record = source.with_name(f"{source.name}.json")
+    source.write_bytes(as_text(SOURCES)[::-1])
+    told = json.loads(record.read_bytes()) | {"signature": signature(source)}
+    record.write_text(json.dumps(told), encoding="utf-8")  # as if nothing had happened
+    assert brought(project)[0].read_bytes() == as_text(SOURCES)[::-1]
+    data = load_config(project.config_path).data
+    found = bring_home(data, ProgressReport(is_quiet=True), verify=True).train[0].paths
+    assert found[0].read_bytes() == as_text(SOURCES)
 
 
 def test_a_file_has_one_hash(project: Project, mirror: Mirror) -> None:
