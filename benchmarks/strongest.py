@@ -2,7 +2,8 @@
 
     python benchmarks/strongest.py CONFIG --folder DIR [--set KEY=VALUE ...] [--json FILE]
                [--beams 4] [--teacher-beams 2]
-               [--backward KEY=VALUE ...] [--forward KEY=VALUE ...] [--student KEY=VALUE ...] [--no-artifact]
+               [--backward KEY=VALUE ...] [--forward KEY=VALUE ...] [--student KEY=VALUE ...]
+               [--finished KEY=VALUE ...] [--no-artifact]
 
 CONFIG is the configuration of a prepared data folder with test sets. Nothing but that folder is read, so it can be
 brought to the machine that trains. In DIR, one after the other, and only what is not there yet:
@@ -13,10 +14,11 @@ brought to the machine that trains. In DIR, one after the other, and only what i
     said/      training sources as `forward` translates them, training targets as `backward` does; said anew when a
                teacher has been trained further (a student of the old text is then refused: move DIR/student away)
     student/   trained on the text, and on both translations of it beside it (data diversification)
-    artifact/  the strongest of them, for CTranslate2 in int8; its card has scores on the test sets, and its speed
+    finished/  only with --finished: begins with the student's weights, and is trained on the text alone
+    artifact/  the strongest, for CTranslate2 in int8; its card has scores on the test sets, and its speed
 
-`--set` changes settings of CONFIG for all three, the others those of one. The better of `forward` and `student` on
-validation text is the strongest: it alone is scored on the test sets, as `results.py` does, and exported.
+`--set` changes settings of CONFIG for all of them, the others those of one. The best of `forward`, `student` and
+`finished` on validation text is the strongest: it alone is scored on the test sets, as `results.py` does, and exported.
 `--no-artifact` is for machines without CTranslate2; elsewhere `septuagint export DIR/student --to FOLDER --test-sets`
 does the same.
 """
@@ -29,7 +31,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from arguments import at_least_one, mistakes_told, new_file
@@ -50,9 +52,6 @@ from septuagint.training.checkpoint_files import MODEL as WEIGHTS
 from septuagint.training.checkpoint_files import read_manifest
 from septuagint.training.precision import choose_device
 
-if TYPE_CHECKING:
-    from septuagint.inference.export import Exported
-
 SPLITS = ("train", "valid", "test")
 _LINES_AT_A_TIME = 50_000
 
@@ -62,7 +61,7 @@ def main() -> None:
     parser.add_argument("config", type=Path)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
-    for part in ("backward", "forward", "student"):
+    for part in ("backward", "forward", "student", "finished"):
         parser.add_argument(f"--{part}", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
     parser.add_argument("--beams", type=at_least_one, default=4, help="hypotheses that a search for test text follows")
     parser.add_argument("--teacher-beams", type=at_least_one, default=2, help="the same, of teachers")
@@ -71,7 +70,6 @@ def main() -> None:
     arguments = parser.parse_args()
     with mistakes_told():
         result = build(arguments)
-        exported = None if arguments.no_artifact else make_artifact(arguments.folder, result["strongest"])
     show(result, is_markdown=False)
     for name, told in result["parts"].items():
         strongest = ", the strongest" if name == result["strongest"] else ""
@@ -79,13 +77,16 @@ def main() -> None:
     for name, told in result["said"].items():
         rate = f"{told['lines'] / told['seconds']:,.0f} lines a second"
         print(f"{name}: said {told['lines']:,} lines in {told['seconds']:.1f} s, {rate}")
-    if exported is not None:
-        from septuagint.inference.export_summary import print_export, summarise_export
+    save(result, arguments.json)
+    if not arguments.no_artifact:
+        with mistakes_told():
+            result["artifact"] = make_artifact(arguments.folder, result["strongest"])
+        save(result, arguments.json)
 
-        print_export(exported)
-        result["artifact"] = summarise_export(exported)
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+def save(result: dict[str, Any], path: Path | None) -> None:
+    if path is not None:
+        write_lines(path, [json.dumps(result, indent=1)])
 
 
 def build(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -108,6 +109,10 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
     student = write_config(folder / "student.toml", config, dataset, more, is_swapped=False)
     parts["student"] = train_part(folder / "student", student, arguments.student)
     candidates = {"forward": (arguments.config, forward), "student": (student, arguments.student)}
+    if arguments.finished:
+        begun = f"training.init_from={folder / 'student'}"
+        candidates["finished"] = arguments.config, [*arguments.overrides, begun, *arguments.finished]
+        parts["finished"] = train_part(folder / "finished", *candidates["finished"])
     strongest = max(candidates, key=lambda name: parts[name]["validation_bleu"])
     path, overrides = candidates[strongest]
     options = argparse.Namespace(
@@ -135,18 +140,22 @@ def check_exports() -> None:
         ) from None
 
 
-def make_artifact(folder: Path, strongest: str) -> "Exported":
+def make_artifact(folder: Path, strongest: str) -> dict[str, Any]:
     """The best weights as a folder that translates, scored on the test sets; what is there is not made again."""
     from septuagint.inference.artifact import OF_RUN, find_artifact
     from septuagint.inference.export import Exported, export
+    from septuagint.inference.export_summary import print_export, summarise_export
 
     report = ProgressReport()
     weights_sha256 = open_trained(folder / strongest).weights_sha256
     found = find_artifact(folder, weights_sha256, report.warn)
     if found is None or "test_sets" not in found.manifest.checks:
-        return export(folder / strongest, folder / OF_RUN, test_sets=True, report=report)
-    num_bytes = sum(entry.bytes for entry in found.manifest.files.values())
-    return Exported(folder=found.folder, manifest=found.manifest, num_bytes=num_bytes)
+        exported = export(folder / strongest, folder / OF_RUN, test_sets=True, report=report)
+    else:
+        num_bytes = sum(entry.bytes for entry in found.manifest.files.values())
+        exported = Exported(folder=found.folder, manifest=found.manifest, num_bytes=num_bytes)
+    print_export(exported)
+    return summarise_export(exported)
 
 
 def write_text(dataset: Dataset, folder: Path) -> dict[str, list[dict[str, Any]]]:

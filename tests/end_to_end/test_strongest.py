@@ -11,6 +11,7 @@ import pytest
 from septuagint.data.files import hash_file
 from septuagint.data.manifest import read_manifest
 from septuagint.inference.artifact import Artifact
+from septuagint.telemetry.events import read_events, record_path
 from tests.guides import write_project
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -32,7 +33,7 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
     run("-m", "septuagint.cli", "prepare", project / "news.toml")
 
     command = [BENCHMARKS / "strongest.py", project / "news.toml", "--folder", folder, "--json", told]
-    command += ["--backward", "training.max_steps=10"]
+    command += ["--backward", "training.max_steps=10", "--finished", "training.max_steps=5"]
 
     def build() -> dict[str, Any]:
         run(*command)
@@ -47,10 +48,12 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
         ("backward", num_pairs),
     ]
     last_steps = {name: part["validations"][-1]["step"] for name, part in first["parts"].items()}
-    assert last_steps == {"backward": 10, "forward": 20, "student": 20}
+    assert last_steps == {"backward": 10, "forward": 20, "student": 20, "finished": 5}
+    (attempt,) = (event for event in read_events(record_path(folder / "finished", 0)) if event["event"] == "attempt")
+    assert attempt["settings"]["training"]["init_from"] == str(folder / "student")
 
     # Validation alone decides which model is translated with.
-    found = {name: first["parts"][name]["validation_bleu"] for name in ("forward", "student")}
+    found = {name: part["validation_bleu"] for name, part in first["parts"].items() if name != "backward"}
     assert found[first["strongest"]] == max(found.values()) == first["runs"][0]["validation_bleu"]
 
     # What a teacher says stands beside what it was told, line by line, and the student learns from all of it.
