@@ -286,8 +286,8 @@ def _check_answer(part: _Part, response: HTTPResponse) -> None:
         raise DataError(f"{said}; check the address" + (f", or log in and {BY_HAND}" if may_want_login else ""))
     if response.status == 416:
         return
-    framing = response.headers.get("Transfer-Encoding", "chunked").strip().lower()
-    if framing != "chunked":
+    framing = response.headers.get("Transfer-Encoding", "identity").strip().lower()
+    if framing not in ("identity", "chunked"):
         raise DataError(f"{where}: the server sends it in the transfer encoding {framing!a}, unasked; {BY_HAND}")
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in _READABLE_ENCODINGS:
