@@ -29,8 +29,9 @@ SMALLER = {
     "[model]": "[vocabulary]\nsize = 400\n[model]",
 }
 LOCAL = {
-    'mtdata = "Statmt-news_commentary-18.1-deu-eng"': 'source = "test.en"\ntarget = "test.de"',
+    'mtdata = "Statmt-news_commentary-18.1-deu-eng"': 'source = "commentary.en"\ntarget = "commentary.de"',
     'sacrebleu = "wmt13"': 'source = "valid.en"\ntarget = "valid.de"',
+    'sacrebleu = "wmt14/full"': 'source = "test.en"\ntarget = "test.de"',
 }
 LONGER = {"training.max_steps=100000": "training.max_steps=30"}
 
@@ -46,8 +47,9 @@ def replaced(text: str, others: dict[str, str]) -> str:
 def test_every_command_of_the_readme_works(tmp_path: Path) -> None:
     write_project(tmp_path)
     for side in ("en", "de"):
-        lines = (tmp_path / f"train.{side}").read_bytes()
-        (tmp_path / f"europarl.{side}.xz").write_bytes(lzma.compress(lines))
+        lines = (tmp_path / f"train.{side}").read_bytes().splitlines(keepends=True)
+        (tmp_path / f"europarl.{side}.xz").write_bytes(lzma.compress(b"".join(lines[:300])))
+        (tmp_path / f"commentary.{side}").write_bytes(b"".join(lines[300:]))
     (tmp_path / "memory.tsv.gz").write_bytes(gzip.compress(b"Good morning.\tGuten Morgen.\n" * 3))
     (tmp_path / "input.txt").write_bytes((tmp_path / "test.en").read_bytes())
     config = "".join(content for language, content in BLOCKS if language == "toml")
