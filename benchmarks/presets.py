@@ -94,7 +94,7 @@ def measure_presets(arguments: argparse.Namespace) -> list[Result]:
 def make_batches(text: EvaluationSet, vocabulary: Vocabulary, num_lines: int) -> list[Batch]:
     """As the translator makes them. The lengths are those of the ids, with EOS."""
     rows = range(0, len(text.source), max(1, len(text.source) // num_lines))[:num_lines]
-    sources, targets = ([list(side)[row] for row in rows] for side in (text.source, text.target))
+    sources, targets = ([side[row] for row in rows] for side in (text.source, text.target))
     names = vocabulary.pieces
     batches = []
     for batch in batches_of_similar_length([len(source) for source in sources], BATCH_PIECES["cpu"]):

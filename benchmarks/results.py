@@ -95,12 +95,12 @@ def read_results(files: list[Path]) -> list[dict[str, Any]]:
     for file in files:
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
-            key = json.dumps([found["config"], found["settings"], found["beams"], bool(found["runs"])])
+            key, runs = json.dumps([found["config"], found["settings"], found["beams"]]), found["runs"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = getattr(error, "strerror", None) or "not what `--json` wrote"
             raise UserError(f"{file}: cannot be shown: {reason}") from None
         if key in results:
-            results[key]["runs"] += found["runs"]
+            results[key]["runs"] += runs
         else:
             results[key] = found
     return list(results.values())

@@ -10,7 +10,7 @@ from pathlib import Path
 from septuagint.data.files import find_damage, hash_file, read_object, signature, write_json
 
 
-def record_path(path: Path) -> Path:
+def _record_path(path: Path) -> Path:
     return path.with_name(path.name + ".json")
 
 
@@ -18,12 +18,12 @@ def keep(path: Path, *, sha256: str | None = None, **facts: str) -> None:
     """Remembers a file as it is. `sha256` is its hash, where that is known already."""
     seen = signature(path)
     known = {"sha256": sha256 or hash_file(path), "num_bytes": seen[0], "signature": seen}
-    write_json(record_path(path), {**facts, **known})
+    write_json(_record_path(path), {**facts, **known})
 
 
 def kept(path: Path, *, sha256: str | None = None, is_trusted: bool = True) -> bool:
     """Whether a file is there and as it was, with the hash that is wanted. Not `is_trusted`: its every byte is read."""
-    record = read_object(record_path(path))
+    record = read_object(_record_path(path))
     known, num_bytes = record.get("sha256"), record.get("num_bytes")
     if not isinstance(known, str) or not isinstance(num_bytes, int) or sha256 not in (None, known):
         return False
@@ -38,9 +38,9 @@ def kept(path: Path, *, sha256: str | None = None, is_trusted: bool = True) -> b
     if find_damage(path, sha256=known, num_bytes=num_bytes) is not None:
         return False
     with contextlib.suppress(OSError):  # a cache that may only be read is read again each time
-        write_json(record_path(path), {**record, "signature": seen})
+        write_json(_record_path(path), {**record, "signature": seen})
     return True
 
 
 def forget(path: Path) -> None:
-    record_path(path).unlink(missing_ok=True)
+    _record_path(path).unlink(missing_ok=True)
