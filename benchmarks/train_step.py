@@ -72,6 +72,7 @@ LADDER = [
     ("our kernels, launched", ["training.precision=bf16"], "septuagint launched"),
     ("default", [], "septuagint"),
 ]
+NUM_CPU_RUNGS = 3  # where there are no kernels of ours; the first is what a CPU does by default
 # Parts of the names of kernels, by what they are for; the first that fits counts.
 KERNELS = {
     "products of matrices": ("gemm", "nvjet", "cutlass", "xmma", "splitk"),
@@ -160,9 +161,9 @@ def plan_groups(arguments: argparse.Namespace) -> list[list[Row]]:
     if arguments.marian and not any(len(group) > 1 for group in groups):
         raise UserError("--marian is measured beside networks with norm = layer: --presets base big")
     first = groups[0][0].name
-    for name, overrides, system in LADDER[max(0, len(LADDER) - arguments.ladder) :]:
-        if is_gpu or "training.precision=bf16" not in overrides:
-            groups.append([replace(plan(f"ladder of {first}", name, overrides), system=system)])
+    ladder = LADDER if is_gpu else LADDER[:NUM_CPU_RUNGS]
+    for name, overrides, system in ladder[max(0, len(ladder) - arguments.ladder) :]:
+        groups.append([replace(plan(f"ladder of {first}", name, overrides), system=system)])
     for budget in arguments.budgets:
         overrides = [f"training.microbatch_tokens={budget}", f"training.tokens_per_step={budget}"]
         groups.append([plan(f"budgets of {first}", f"{budget:,} target tokens", overrides)])

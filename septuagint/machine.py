@@ -15,5 +15,15 @@ def available_cores() -> int:
 
 def cpu_model() -> str:
     """As its maker calls it, or else its kind; an OSError where the system does not tell."""
-    found = re.search(r"^model name\s*:\s*(.+)$", _CPU_INFO.read_text(errors="replace"), re.MULTILINE)
-    return found[1].strip() if found else platform.machine()
+    found = _read_cpu_info("model name")
+    return found.strip() if found else platform.machine()
+
+
+def has_bf16_products() -> bool:
+    """Whether its processors have instructions for products in bf16; an OSError where the system does not tell."""
+    return not {"avx512_bf16", "amx_bf16"}.isdisjoint(_read_cpu_info("flags").split())
+
+
+def _read_cpu_info(name: str) -> str:
+    found = re.search(rf"^{name}\s*:(.*)$", _CPU_INFO.read_text(errors="replace"), re.MULTILINE)
+    return found[1] if found else ""

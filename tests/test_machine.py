@@ -2,7 +2,10 @@
 
 import os
 
-from septuagint.machine import available_cores, cpu_model
+import pytest
+
+from septuagint import machine
+from septuagint.machine import available_cores, cpu_model, has_bf16_products
 
 
 def test_available_cores_are_those_of_this_process():
@@ -11,3 +14,18 @@ def test_available_cores_are_those_of_this_process():
 
 def test_the_processor_has_a_name():
     assert cpu_model() == cpu_model().strip() != ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "has_it"), [("fpu avx512f avx512_bf16", True), ("amx_tile amx_bf16", True), ("fpu avx512f", False)]
+)
+def test_processors_say_whether_they_have_bf16(monkeypatch, tmp_path, flags, has_it):
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: {flags}\nbugs\t\t:\n")
+    monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "cpuinfo")
+    assert (cpu_model(), has_bf16_products()) == ("Some CPU", has_it)
+
+
+def test_a_processor_without_flags_has_no_bf16(monkeypatch, tmp_path):
+    (tmp_path / "cpuinfo").write_text("CPU implementer : 0x41\nFeatures : fp asimd\n")
+    monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "cpuinfo")
+    assert not has_bf16_products()

@@ -10,8 +10,9 @@ An attempt begins with its `attempt` event. The kinds, and their fields beside t
   peak_flops_per_second (of this rank's device), flops_per_source_token, flops_per_target_token, gradient_bytes,
   clock_offset_seconds, clock_error_seconds (of this host's clock against rank 0's)
 - `data`: fingerprint, vocabulary_sha256, vocabulary_size, corpora (what each holds and what was dropped)
-- `hardware`, of each host: host, cpu_model, num_cores, memory_bytes, disk_free_bytes, disk_total_bytes, interface,
-  stated_bits_per_second, gpus, not_available (what cannot be read here, and why)
+- `hardware`, of each host: host, cpu_model, cpu_has_bf16 (instructions for products in it), num_cores, memory_bytes,
+  disk_free_bytes, disk_total_bytes, interface, stated_bits_per_second, gpus, not_available (what cannot be read here,
+  and why)
 - `link`, where there are several hosts: bus_bytes_per_second (its capacity), latency_seconds, sizes_bytes, seconds,
   sweep_seconds, stated_bits_per_second
 - `rehearsal`, before the first step of compiled code or of several ranks: seconds (compiling and recording among them),

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 import psutil  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from septuagint.machine import cpu_model
+from septuagint.machine import cpu_model, has_bf16_products
 from septuagint.telemetry.gpus import Gpus, ask, growth
 
 _T = TypeVar("_T")
@@ -167,6 +167,7 @@ class _Machine:
         disk = self._ask("disk_space", lambda: shutil.disk_usage(self._run_folder))
         return {
             "cpu_model": self._ask("cpu_model", cpu_model),
+            "cpu_has_bf16": self._ask("cpu_has_bf16", has_bf16_products),
             "num_cores": self._num_cores,
             "memory_bytes": self._ask("memory", lambda: psutil.virtual_memory().total),
             "disk_free_bytes": None if disk is None else disk.free,

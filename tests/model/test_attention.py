@@ -74,6 +74,18 @@ def test_a_sentence_does_not_see_its_neighbours():
     assert not torch.equal(before[5:14], after[5:14])
 
 
+def test_a_cpu_attends_to_bf16_in_float32_as_its_kernel_for_bf16_is_slow():
+    offsets = offsets_of([5, 9, 3])
+    relation = make_relation(offsets, offsets, "padded", max_length=9)
+    generator = torch.Generator().manual_seed(1)
+    given = [torch.randn(17, 2, 8, generator=generator).bfloat16() for _ in range(3)]
+    wide = attend(packed_attention, *(x.float() for x in given), relation)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        narrow = attend(packed_attention, *given, relation)
+    assert {x.dtype for x in narrow} == {torch.bfloat16}
+    torch.testing.assert_close(narrow[0], wide[0].bfloat16(), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_cpu_pads(dtype):
     assert choose_backend(torch.device("cpu"), dtype, 64) == "padded"

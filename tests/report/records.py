@@ -86,7 +86,13 @@ class _Writer:
             gpus = [{"index": index, "name": plan.device, "memory_bytes": 16e9} for index in range(plan.num_gpus)]
             stated = plan.stated_bits_per_second
             self.emit(
-                "hardware", host=self.host, cpu_model="x86", num_cores=8, gpus=gpus, stated_bits_per_second=stated
+                "hardware",
+                host=self.host,
+                cpu_model="x86",
+                num_cores=8,
+                gpus=gpus,
+                stated_bits_per_second=stated,
+                cpu_has_bf16=plan.cpu_has_bf16,
             )
         if self.rank == 0:
             self.emit("data", fingerprint="f" * 64, vocabulary_size=32_000, corpora=CORPORA)

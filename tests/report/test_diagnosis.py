@@ -93,6 +93,18 @@ def test_without_a_cause_none_is_named(tmp_path):
     assert found["incidents"].verdict == "none"
 
 
+def test_bf16_is_advised_where_processors_have_it_and_a_run_that_computes_does_not_use_it(tmp_path):
+    def advice(name, **settings):
+        return answers(tmp_path / name, Plan(hosts=HOSTS, parts=BALANCED, sent_bytes=40e6, **settings))[
+            "bottleneck"
+        ].would_change
+
+    assert 'precision = "bf16"' in advice("unused", cpu_has_bf16=True)
+    assert "bf16" not in advice("not there")
+    assert "bf16" not in advice("used", cpu_has_bf16=True, precision="bf16")
+    assert "bf16" not in advice("GPU", cpu_has_bf16=True, device="Tesla T4")
+
+
 def test_a_slow_rank_is_named_with_its_host_and_what_takes_it_longer(tmp_path):
     for part, words in (("compute", "its compute takes longer"), ("data_wait", "it waits longer for data")):
         slow = {part: BALANCED.get(part, 0.0) + 0.2, "straggler_wait": 0.0}

@@ -23,8 +23,8 @@ from septuagint.telemetry.monitor import CpuEnergy, InterfaceCounters, Monitor, 
 from tests.telemetry.test_gpus import FIRST, FakeDriver
 
 HARDWARE_FIELDS = set(
-    "host cpu_model num_cores memory_bytes disk_free_bytes disk_total_bytes interface stated_bits_per_second gpus "
-    "not_available".split()
+    "host cpu_model cpu_has_bf16 num_cores memory_bytes disk_free_bytes disk_total_bytes interface "
+    "stated_bits_per_second gpus not_available".split()
 )
 MACHINE_FIELDS = set(
     "host step interval_seconds cpu_percent process_cpu_percent memory_used_bytes process_memory_bytes "

@@ -200,8 +200,21 @@ def _change(record: Record, use: TimeUse, verdict: str, share: float, slow: Slow
     if verdict == "checkpoints":
         return f"A faster disk. {_more_seldom(record, 'checkpoint_every', share)}: {gain}."
     if verdict == "compute":
-        return "Faster devices, or more of them: no waste that the record shows would bring as much as a quarter."
+        devices = "Faster devices, or more of them: no waste that the record shows would bring as much as a quarter."
+        return _unused_bf16(record) + devices
     return f"A waste of {percent(WASTE_SHARE)} of the useful time or more would be named here."
+
+
+def _unused_bf16(record: Record) -> str:
+    """What processors would do faster that compute in float32, as they do unless they are told otherwise."""
+    attempt = main_attempt(record)
+    is_plain = attempt is not None and (attempt.fields.get("device"), attempt.fields.get("precision")) == (
+        "CPU",
+        "fp32",
+    )
+    if not is_plain or not all(event.get("cpu_has_bf16") for event in record.hardware.values()):
+        return ""
+    return 'training.precision = "bf16" in a new run: these processors have instructions for it. Or: '
 
 
 def _more_seldom(record: Record, name: str, share: float) -> str:
