@@ -19,8 +19,8 @@ brought to the machine that trains. In DIR, one after the other, and only what i
 
 `--set` changes settings of CONFIG for all of them, the others those of one. The best of `forward`, `student` and
 `finished` on validation text is the strongest: it alone is scored on the test sets, as `results.py` does, and exported.
-`--no-artifact` is for machines without CTranslate2; elsewhere `septuagint export DIR/student --to FOLDER --test-sets`
-does the same.
+`--no-artifact` is for machines without CTranslate2; elsewhere `septuagint export DIR/student --to FOLDER --name NAME
+--test-sets` does the same.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def main() -> None:
     save(result, arguments.json)
     if not arguments.no_artifact:
         with mistakes_told():
-            result["artifact"] = make_artifact(arguments.folder, result["strongest"])
+            result["artifact"] = make_artifact(arguments.folder, result["strongest"], arguments.config.stem)
         save(result, arguments.json)
 
 
@@ -140,7 +140,7 @@ def check_exports() -> None:
         ) from None
 
 
-def make_artifact(folder: Path, strongest: str) -> dict[str, Any]:
+def make_artifact(folder: Path, strongest: str, name: str) -> dict[str, Any]:
     """The best weights as a folder that translates, scored on the test sets; what is there is not made again."""
     from septuagint.inference.artifact import OF_RUN, find_artifact
     from septuagint.inference.export import Exported, export
@@ -150,7 +150,7 @@ def make_artifact(folder: Path, strongest: str) -> dict[str, Any]:
     weights_sha256 = open_trained(folder / strongest).weights_sha256
     found = find_artifact(folder, weights_sha256, report.warn)
     if found is None or "test_sets" not in found.manifest.checks:
-        exported = export(folder / strongest, folder / OF_RUN, test_sets=True, report=report)
+        exported = export(folder / strongest, folder / OF_RUN, name=name, test_sets=True, report=report)
     else:
         num_bytes = sum(entry.bytes for entry in found.manifest.files.values())
         exported = Exported(folder=found.folder, manifest=found.manifest, num_bytes=num_bytes)

@@ -375,6 +375,9 @@ def export(
             "--test-sets", help="Translate the run's test sets with it: the model card tells how well and how fast."
         ),
     ] = False,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What the translator is called; like the run when not given.")
+    ] = None,
     license: Annotated[str, typer.Option(help="For the model card, such as cc-by-4.0.")] = "unknown",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -389,7 +392,7 @@ def export(
     from septuagint.inference.export_summary import check_options, print_export, summarise_export
     from septuagint.progress import ProgressReport
 
-    options = check_options(format, quantization, vocabulary_map=vocabulary_map)
+    options = check_options(format, quantization, vocabulary_map=vocabulary_map, name=name)
     with ProgressReport(is_quiet=quiet) as report:
         exported = export(
             run,

@@ -70,6 +70,7 @@ class Options:
 
     format: Format = "ctranslate2"
     quantization: str = DEFAULT_QUANTIZATION
+    name: str | None = None  # the run's, where none is given
     license: str = "unknown"
     has_vocabulary_map: bool = False
     is_tested: bool = False
@@ -92,6 +93,7 @@ def export(
     quantization: str = DEFAULT_QUANTIZATION,
     checkpoint: str = "best",
     num_averaged: int | None = None,
+    name: str | None = None,
     license: str = "unknown",
     vocabulary_map: bool = False,
     test_sets: bool = False,
@@ -112,6 +114,7 @@ def export(
     options = Options(
         format=format,
         quantization=quantization,
+        name=name,
         license=license,
         has_vocabulary_map=vocabulary_map,
         is_tested=test_sets,
@@ -335,7 +338,7 @@ def _describe(trained: Trained, kind: Kind, options: Options, checks: dict[str, 
     data = trained.config["data"]
     return {
         "kind": kind,
-        "name": trained.run.absolute().name,
+        "name": options.name or trained.run.absolute().name,
         "source_language": data["source_language"],
         "target_language": data["target_language"],
         "normaliser": NORMALISER if trained.data is None else trained.data.normaliser,

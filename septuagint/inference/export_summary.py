@@ -8,7 +8,9 @@ from septuagint.inference.ctranslate2_model import QUANTIZATIONS
 from septuagint.inference.export import DEFAULT_QUANTIZATION, FORMATS, Exported
 
 
-def check_options(format: str, quantization: str | None, *, vocabulary_map: bool) -> dict[str, Any]:
+def check_options(
+    format: str, quantization: str | None, *, vocabulary_map: bool, name: str | None = None
+) -> dict[str, Any]:
     """Format and what goes with it, as `export` takes them; a mistake is told with what may be given."""
     if format not in FORMATS:
         raise UserError(f"--format {format}: must be {', '.join(FORMATS)}")
@@ -18,8 +20,10 @@ def check_options(format: str, quantization: str | None, *, vocabulary_map: bool
         raise UserError(f"--quantization {quantization}: Hugging Face gets float32; quantise it there, or leave it out")
     if vocabulary_map and format != "ctranslate2":
         raise UserError(f"--vocabulary-map: what reads {format} does not use one; leave it out")
+    if name is not None and (not name.strip() or not name.isprintable()):
+        raise UserError(f"--name {name!r}: must be a name in one line")
     quantization = quantization or DEFAULT_QUANTIZATION
-    return {"format": format, "quantization": quantization, "vocabulary_map": vocabulary_map}
+    return {"format": format, "quantization": quantization, "vocabulary_map": vocabulary_map, "name": name}
 
 
 def summarise_export(exported: Exported) -> dict[str, Any]:

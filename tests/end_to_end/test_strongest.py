@@ -79,6 +79,7 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
     artifact = Artifact(folder / "artifact")
     strongest = hash_file(folder / first["strongest"] / "best/model.safetensors")
     assert artifact.manifest.origin.weights_sha256 == strongest
+    assert artifact.manifest.name == "news"
     scores = first["artifact"]["checks"]["test_sets"]["scores"]
     assert scores.keys() == first["runs"][0]["scores"].keys()
     card = (folder / "artifact/README.md").read_text(encoding="utf-8")

@@ -553,6 +553,19 @@ class TestModelCard:
         ]
         assert result["metrics"][0]["args"] == scores["bleu_signature"]
 
+    def test_it_is_called_as_one_says_or_like_the_run(self, run_folder, tmp_path):
+        named = export(run_folder, tmp_path / "a", name="News | 2", report=QUIET)
+        assert named.manifest.name == "News | 2"
+        assert (tmp_path / "a" / "README.md").read_text(encoding="utf-8").count("\n# News | 2: en to de\n") == 1
+        assert named.manifest.origin.run == run_folder.name
+        plain = export(run_folder, tmp_path / "b", report=QUIET)
+        assert plain.manifest.name == run_folder.name
+
+    @pytest.mark.parametrize("name", ["", "  ", "two\nlines", "bell\a"])
+    def test_a_name_has_one_line(self, name):
+        with pytest.raises(UserError, match=r"--name .*must be a name in one line"):
+            check_options("ctranslate2", None, vocabulary_map=False, name=name)
+
     def test_languages_and_names_stay_text_whatever_yaml_would_take_them_for(self, artifact_folder):
         manifest = read_manifest(artifact_folder).model_copy(
             update={"source_language": "no", "target_language": "123", "name": 'a: "b" # {c}\n- ü'}
