@@ -25,6 +25,11 @@ def new_file(text: str) -> Path:
     return path
 
 
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Values of a configuration, several behind one `--set`."""
+    parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
+
+
 @contextlib.contextmanager
 def mistakes_told() -> Iterator[None]:
     """The user's mistakes in one line, with exit code 2."""

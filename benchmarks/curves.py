@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arguments import at_least_one, mistakes_told, new_file
+from arguments import add_settings, at_least_one, mistakes_told, new_file
 
 from septuagint.config_file import load_config
 from septuagint.data.manifest import read_manifest
@@ -110,7 +110,7 @@ def read_arguments() -> argparse.Namespace:
     for verb, seeds in ((loss, [1, 2, 3]), (quality, [1])):
         verb.add_argument("config", type=Path)
         verb.add_argument("--seeds", type=int, nargs="+", default=seeds)
-        verb.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
+        add_settings(verb)
         verb.add_argument("--path", nargs="+", action="extend", dest="paths", metavar="NAME=KEY=VALUE,...")
         verb.add_argument("--folder", type=Path, help="keeps the run folders; a temporary one by default")
         verb.add_argument("--one", metavar="NAME", help="train this path or run alone, into --folder")

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from arguments import add_settings
 
 from septuagint.batch import Cursor, Microbatch, StepData
 from septuagint.config import Config
@@ -65,7 +66,7 @@ def main() -> None:
     parser.add_argument("--optimizers", nargs="+", choices=list(RATES), default=list(RATES))
     parser.add_argument("--rates", nargs="+", default=[], metavar="OPTIMIZER=RATE,...")
     parser.add_argument("--validate-every", type=int, default=100, metavar="STEPS")
-    parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
+    add_settings(parser)
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     torch.set_num_threads(available_cores())

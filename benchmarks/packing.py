@@ -10,6 +10,8 @@ import itertools
 import time
 from pathlib import Path
 
+from arguments import add_settings
+
 from septuagint.batch import Cursor
 from septuagint.config_file import load_config
 from septuagint.data.dataset import Dataset, open_dataset
@@ -21,7 +23,7 @@ from septuagint.progress import ProgressReport
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
-    parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE")
+    add_settings(parser)
     parser.add_argument("--budgets", type=int, nargs="+", default=[4096, 8192, 16_384, 32_768])
     parser.add_argument("--blocks", type=int, default=2)
     arguments = parser.parse_args()

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import ctranslate2
 import torch
-from arguments import at_least_one, mistakes_told, new_file
+from arguments import add_settings, at_least_one, mistakes_told, new_file
 from curves import print_table
 
 from septuagint.config import PRESETS, ModelConfig
@@ -57,7 +57,7 @@ class Result:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
-    parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
+    add_settings(parser)
     parser.add_argument("--presets", nargs="+", choices=PRESETS, default=list(PRESETS))
     parser.add_argument("--text", metavar="NAME", help="a test set; the first by default")
     parser.add_argument("--lines", type=at_least_one, default=300, help="spread over the whole text")

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from arguments import at_least_one, mistakes_told, new_file
+from arguments import add_settings, at_least_one, mistakes_told, new_file
 from curves import Run, draw, how_it_ran, minutes_at, print_table, train
 from sacrebleu.metrics.bleu import BLEU
 
@@ -49,7 +49,7 @@ def main() -> None:
     training = verbs.add_parser("train", help="train a recipe, and score it")
     training.add_argument("config", type=Path)
     training.add_argument("--seeds", type=int, nargs="+", default=[1])
-    training.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
+    add_settings(training)
     training.add_argument("--beams", type=at_least_one, default=4, help="hypotheses that the search follows")
     training.add_argument("--folder", type=Path, help="keeps the run folders; a temporary one by default")
     training.add_argument("--translations", type=Path, metavar="DIR", help="keeps what was translated")

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import torch
+from arguments import add_settings
 
 from septuagint.batch import Cursor
 from septuagint.config_file import load_config
@@ -34,7 +35,7 @@ _NUM_EMPTY_STEPS = 500
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
-    parser.add_argument("--set", action="append", default=[], dest="overrides")
+    add_settings(parser)
     parser.add_argument("--steps", type=int, default=30, help="of a round")
     parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arguments import at_least_one, mistakes_told, new_file
+from arguments import add_settings, at_least_one, mistakes_told, new_file
 from curves import PROGRAM, Run, minutes_at, train
 from results import best_bleu, check_test_sets, measure, show, tell_validations, translate
 
@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--set", nargs="+", action="extend", default=[], dest="overrides", metavar="KEY=VALUE")
+    add_settings(parser)
     for part in ("backward", "forward", "student", "finished"):
         parser.add_argument(f"--{part}", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
     parser.add_argument("--beams", type=at_least_one, default=4, help="hypotheses that a search for test text follows")

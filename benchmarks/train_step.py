@@ -46,6 +46,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from arguments import add_settings
 from marian import Run, begin_marian
 
 from septuagint.batch import Cursor
@@ -110,7 +111,7 @@ def main() -> None:
     parser.add_argument("--budgets", nargs="+", type=int, default=[], help="target tokens of a pack and step")
     parser.add_argument("--marian", action="store_true", help="measure Hugging Face's MarianMTModel too")
     parser.add_argument("--kernels", action="store_true", help="where a GPU's time goes, for CONFIG or each preset")
-    parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE")
+    add_settings(parser)
     parser.add_argument("--device", choices=["auto", "cpu"], default="auto")
     parser.add_argument("--steps", type=int, default=20, help="in a round")
     parser.add_argument("--rounds", type=int, default=5)

@@ -11,6 +11,7 @@ import errno
 import importlib.util
 import json
 import os
+import re
 import signal
 import sys
 import traceback
@@ -432,6 +433,7 @@ def main() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")  # names and sentences that a terminal cannot show
     try:
         try:
+            _check_settings(sys.argv[1:])
             app()
         finally:
             if sys.stdout is not None:
@@ -464,6 +466,13 @@ def main() -> NoReturn:
         traceback.print_exc()
         _leave(1)
     sys.exit(0)
+
+
+def _check_settings(arguments: list[str]) -> None:
+    """Each value has a `--set` of its own here; the scripts in `benchmarks/` take several behind one."""
+    for option, _, extra in zip(arguments, arguments[1:], arguments[2:], strict=False):
+        if option == "--set" and re.match(r"[a-z_]+(\.[a-z_]+)+=", extra):
+            raise UserError(f"{extra}: write --set before this value, too")
 
 
 def _leave(code: int) -> NoReturn:

@@ -55,6 +55,13 @@ def test_every_verb_of_the_help_has_a_help_of_its_own():
         assert septuagint(verb, "--help").returncode == 0
 
 
+def test_each_value_has_a_set_of_its_own(config):
+    done = septuagint("config", config, "--set", "vocabulary.size=400", "training.max_steps=5")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: training.max_steps=5: write --set before this value, too\n"
+    assert septuagint("config", "--set", "vocabulary.size=400", config).returncode == 0
+
+
 def test_the_help_fits_a_terminal_of_80_columns():
     for verb in ((), ("prepare",), ("config",), ("demo",)):
         assert max(map(len, septuagint(*verb, "--help").stdout.splitlines())) <= 80
