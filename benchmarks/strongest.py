@@ -46,14 +46,15 @@ from septuagint.data.sentences import Sentences
 from septuagint.errors import UserError
 from septuagint.inference.trained import Trained, open_trained
 from septuagint.model.transformer import Transformer
-from septuagint.progress import ProgressReport
+from septuagint.progress import ProgressReport, Stage
 from septuagint.report.reading.record import read_record
 from septuagint.training.checkpoint_files import MODEL as WEIGHTS
 from septuagint.training.checkpoint_files import read_manifest
 from septuagint.training.precision import choose_device
 
 SPLITS = ("train", "valid", "test")
-_LINES_AT_A_TIME = 50_000
+# A translation of so many lines is some seconds of a GPU, half a minute of a CPU.
+_LINES_AT_A_TIME = {"cuda": 50_000, "cpu": 2_000}
 
 
 def main() -> None:
@@ -272,15 +273,18 @@ def translations(
 
 def say_all(texts: dict[Path, Sentences], trained: Trained, num_beams: int) -> None:
     network = trained.network().to(choose_device())
-    for path, sentences in texts.items():
-        print(f"{path.name}: {len(sentences):,} lines", file=sys.stderr)
-        write_lines(path, say(network, trained, sentences, num_beams))
+    with ProgressReport() as report:
+        for path, sentences in texts.items():
+            with report.stage(f"{trained.run.name}: {path.name}", len(sentences), "lines") as stage:
+                write_lines(path, say(network, trained, sentences, num_beams, stage))
 
 
-def say(network: Transformer, trained: Trained, sentences: Sentences, num_beams: int) -> Iterator[str]:
-    for first in range(0, len(sentences), _LINES_AT_A_TIME):
-        chosen = np.arange(first, min(first + _LINES_AT_A_TIME, len(sentences)))
+def say(network: Transformer, trained: Trained, sentences: Sentences, num_beams: int, stage: Stage) -> Iterator[str]:
+    at_a_time = _LINES_AT_A_TIME[next(network.parameters()).device.type]
+    for first in range(0, len(sentences), at_a_time):
+        chosen = np.arange(first, min(first + at_a_time, len(sentences)))
         yield from translate(network, trained, sentences.take(chosen), num_beams)
+        stage.advance(len(chosen))
 
 
 def run_program(*arguments: str) -> None:
