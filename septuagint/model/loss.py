@@ -67,15 +67,14 @@ class _TokenLoss(torch.autograd.Function):
             losses = log_sum - (1 - label_smoothing) * logits.gather(-1, index).squeeze(-1)
             if label_smoothing:
                 losses = losses - label_smoothing * logits.mean(-1)
-            log_probabilities = logits.sub_(log_sum[:, None])
             if consistency:
-                probabilities, divergences, divergence_gradient = _divergences(log_probabilities)
+                probabilities, divergences, divergence_gradient = _divergences(logits.sub_(log_sum[:, None]))
                 losses = losses + consistency * divergences
             total = total + torch.where(has_label, losses, 0.0).sum()
             if not with_gradient:
                 continue
             scale = has_label.float() if gradient_scale is None else has_label * gradient_scale
-            gradient = probabilities if consistency else log_probabilities.exp_()
+            gradient = probabilities if consistency else logits.sub_(log_sum[:, None]).exp_()
             if label_smoothing:
                 gradient = gradient.sub_(label_smoothing / num_pieces)
             gradient = gradient.scatter_add_(-1, index, gradient.new_full((), label_smoothing - 1).expand_as(index))

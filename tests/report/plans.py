@@ -71,7 +71,7 @@ class Plan:
     skipped: Sequence[int] = ()
     device: str = "CPU"
     precision: str = "fp32"
-    cpu_has_bf16: bool = False
+    cpu_has_bf16: bool | None = False
     num_gpus: int = 0  # of each host
     gpu: Mapping[str, Any] = field(default_factory=dict)
     cpu_percent: float = 95.0

@@ -103,6 +103,7 @@ def test_bf16_is_advised_where_processors_have_it_and_a_run_that_computes_does_n
     assert "bf16" not in advice("not there")
     assert "bf16" not in advice("used", cpu_has_bf16=True, precision="bf16")
     assert "bf16" not in advice("GPU", cpu_has_bf16=True, device="Tesla T4")
+    assert "bf16" not in advice("not known", cpu_has_bf16=None)
 
 
 def test_a_slow_rank_is_named_with_its_host_and_what_takes_it_longer(tmp_path):

@@ -208,11 +208,10 @@ def _change(record: Record, use: TimeUse, verdict: str, share: float, slow: Slow
 def _unused_bf16(record: Record) -> str:
     """What processors would do faster that compute in float32, as they do unless they are told otherwise."""
     attempt = main_attempt(record)
-    is_plain = attempt is not None and (attempt.fields.get("device"), attempt.fields.get("precision")) == (
-        "CPU",
-        "fp32",
-    )
-    if not is_plain or not all(event.get("cpu_has_bf16") for event in record.hardware.values()):
+    fields = {} if attempt is None else attempt.fields
+    is_plain = fields.get("device") == "CPU" and fields.get("precision") == "fp32"
+    hosts_have_it = [event.get("cpu_has_bf16") is True for event in record.hardware.values()]
+    if not is_plain or not hosts_have_it or not all(hosts_have_it):
         return ""
     return 'training.precision = "bf16" in a new run: these processors have instructions for it. Or: '
 
