@@ -213,7 +213,7 @@ def _unused_bf16(record: Record) -> str:
     hosts_have_it = [event.get("cpu_has_bf16") is True for event in record.hardware.values()]
     if not is_plain or not hosts_have_it or not all(hosts_have_it):
         return ""
-    return 'training.precision = "bf16" in a new run: these processors have instructions for it. Or: '
+    return 'training.precision = "bf16" in a new run: these processors have instructions for it. '
 
 
 def _more_seldom(record: Record, name: str, share: float) -> str:
