@@ -286,7 +286,7 @@ def evaluate(
             _need_extra("train")
             from septuagint.inference.scored_sets import read_test_sets
 
-            texts = read_test_sets(model)
+            texts = read_test_sets(model, report)
         for warning in (warning for text in texts.values() for warning in text.warnings):
             report.warn(warning)
         artifact = _open_model(model, report)

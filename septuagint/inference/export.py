@@ -37,7 +37,7 @@ from septuagint.inference.ctranslate2_model import write_ctranslate2
 from septuagint.inference.hugging_face import check_is_m2m100, write_hugging_face
 from septuagint.inference.model_card import Background, write_card
 from septuagint.inference.parity import Parity, check_hugging_face, check_parity, sample_pairs, score_artifact
-from septuagint.inference.scored_sets import open_test_sets, score_test_sets
+from septuagint.inference.scored_sets import open_test_sets, score_test_sets, warn_of_seen
 from septuagint.inference.scoring import Score
 from septuagint.inference.search import MAX_LENGTH, MAX_LENGTH_EXTRA, MAX_LENGTH_RATIO
 from septuagint.inference.trained import Trained, open_trained
@@ -111,6 +111,7 @@ def export(
         quantization = "float32"
     if test_sets:
         _open_test_sets(trained)  # what is missing is missed before the work
+        warn_of_seen(trained.num_seen_pairs(), report)
     options = Options(
         format=format,
         quantization=quantization,
@@ -315,6 +316,7 @@ def _test(
     num_target_tokens = sum(result.num_target_tokens for result in results)
     return {
         "scores": {result.name: asdict(result.score) for result in results},
+        "seen_pairs": trained.num_seen_pairs(),
         "seconds": seconds,
         "target_tokens": num_target_tokens,
         "target_tokens_per_second": num_target_tokens / seconds,

@@ -149,6 +149,12 @@ def _scores(manifest: Manifest, background: Background) -> list[str]:
             *_table(tests),
             "",
         ]
+        if num_pairs := test_sets.get("seen_pairs"):
+            lines += [
+                f"Test or validation text was changed after the training, which saw {num_pairs:,} pairs of which a "
+                "side stands in it by now: these scores may be too good.",
+                "",
+            ]
     if background.scores:
         lines += ["On validation text, as training measured it:", "", *_table(background.scores), ""]
     else:

@@ -11,7 +11,7 @@ from septuagint.data.manifest import read_manifest
 from septuagint.errors import DataError
 from septuagint.inference.evaluation import ParallelText
 from septuagint.inference.scoring import Score, score
-from septuagint.inference.training_text import find_difference
+from septuagint.inference.training_text import count_seen, find_difference
 from septuagint.inference.translator import Translator
 from septuagint.progress import ProgressReport
 from septuagint.training.checkpoint import load_weights
@@ -62,7 +62,16 @@ def score_test_sets(sets: Sequence[EvaluationSet], translator: Translator, repor
     return results
 
 
-def read_test_sets(run: Path) -> dict[str, ParallelText]:
+def warn_of_seen(num_pairs: int, report: ProgressReport) -> None:
+    """Says that scores are too good where training has seen some of the text."""
+    if num_pairs:
+        report.warn(
+            f"the data folder was prepared anew with other validation or test text since the training, which saw "
+            f"{num_pairs:,} pairs of which a side stands in that text: scores may be too good"
+        )
+
+
+def read_test_sets(run: Path, report: ProgressReport) -> dict[str, ParallelText]:
     """The test sets of the data folder that a run was trained on, by name."""
     if not run.is_dir():
         raise DataError(f"{run}: no such folder; give a run folder, such as runs/news")
@@ -76,6 +85,7 @@ def read_test_sets(run: Path) -> dict[str, ParallelText]:
     fingerprint = load_weights(run).state.get("data_fingerprint")
     if difference := find_difference(manifest, run, languages, fingerprint):
         raise DataError(f"{folder}: {difference}; {otherwise}")
+    warn_of_seen(count_seen(manifest, run, fingerprint), report)
     return {
         found.name: ParallelText(sources=found.source_lines, references=found.target_lines, warnings=[])
         for found in open_test_sets(folder, otherwise=otherwise)

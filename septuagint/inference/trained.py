@@ -19,7 +19,7 @@ from septuagint.data.order import sample_pairs
 from septuagint.data.sentences import Sentences
 from septuagint.data.vocabulary import Vocabulary
 from septuagint.errors import CheckpointError, DataError
-from septuagint.inference.training_text import find_difference, recorded_corpora
+from septuagint.inference.training_text import count_seen, find_difference, recorded_corpora
 from septuagint.model.transformer import Transformer
 from septuagint.training.checkpoint import (
     Checkpoint,
@@ -62,6 +62,11 @@ class Trained:
         if not recorded and self.data is not None:
             return [(corpus.name, corpus.pairs) for corpus in self.data.train]
         return [(corpus.name, corpus.num_pairs) for corpus in recorded]
+
+    def num_seen_pairs(self) -> int:
+        """Pairs it was trained on of which a side stands in evaluation text that its data folder got later."""
+        fingerprint = self.checkpoint.state.get("data_fingerprint")
+        return 0 if self.data is None else count_seen(self.data, self.run, fingerprint)
 
     def training_sample(self, num_pairs: int) -> tuple[Sentences, Sentences]:
         """(source, target) sentences that it may have been trained on; a CheckpointError where they are not there."""

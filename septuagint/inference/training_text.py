@@ -1,6 +1,7 @@
 """What a run was trained on, by its own record, and whether a data folder still holds that."""
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ class TrainedCorpus:
 
     name: str
     num_pairs: int
+    num_overlapping: int  # pairs that were left out of it, as a side stood in validation or test text
     inputs: tuple[str, ...]  # SHA-256 of each file
 
 
@@ -26,6 +28,7 @@ def recorded_corpora(run: Path, fingerprint: str | None) -> list[TrainedCorpus]:
                     TrainedCorpus(
                         name=str(corpus["name"]),
                         num_pairs=int(corpus["pairs"]),
+                        num_overlapping=_overlapping(corpus["dropped"]),
                         inputs=tuple(file["sha256"] for file in corpus["files"]),
                     )
                     for corpus in event["corpora"]
@@ -51,3 +54,15 @@ def find_difference(manifest: Manifest, run: Path, languages: tuple[str, str], f
     if {corpus.name: tuple(file.sha256 for file in corpus.inputs) for corpus in manifest.train} != recorded:
         return "was prepared anew from training text that is not the run's"
     return None
+
+
+def count_seen(manifest: Manifest, run: Path, fingerprint: str | None) -> int:
+    """How many pairs a run was trained on of which a side stands in evaluation text that its data folder got later."""
+    then = {corpus.name: corpus.num_overlapping for corpus in recorded_corpora(run, fingerprint)}
+    if manifest.fingerprint == fingerprint or not then:
+        return 0
+    return sum(max(0, _overlapping(corpus.dropped) - then[corpus.name]) for corpus in manifest.train)
+
+
+def _overlapping(dropped: Mapping[str, int]) -> int:
+    return int(dropped.get("overlap", 0))

@@ -86,6 +86,23 @@ def write_other_text(project: Project, split: str = "train") -> None:
     project.write(f"{split}.de", target)
 
 
+def prepare_with_learned_text(project: Project) -> int:
+    """With a test set of sources that runs have been trained on; how many of their pairs evaluation text has by now."""
+
+    def lines(name: str) -> list[str]:
+        return (project.root / name).read_text(encoding="utf-8").splitlines()
+
+    project.settings["filters.overlap"] = True
+    project.write("learned.en", lines("train.en")[:3])
+    project.write("learned.de", ["etwas anderes"] * 3)
+    project.add("test", source="learned.en", target="learned.de")
+    project.prepare()
+    known = {
+        line for split in ("valid", "test", "learned") for side in ("en", "de") for line in lines(f"{split}.{side}")
+    }
+    return sum(not known.isdisjoint(pair) for pair in zip(lines("train.en"), lines("train.de"), strict=True))
+
+
 @pytest.fixture(scope="session")
 def artifact_folder(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run in float32, for reading only."""

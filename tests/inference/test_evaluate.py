@@ -11,7 +11,7 @@ from septuagint.data.manifest import read_manifest, write_manifest
 from septuagint.inference.export import export
 from septuagint.inference.scoring import compare, measure
 from septuagint.training.checkpoint import point_best
-from tests.inference.conftest import QUIET, copy_run, septuagint, write_other_text
+from tests.inference.conftest import QUIET, copy_run, prepare_with_learned_text, septuagint, write_other_text
 from tests.training.conftest import Program, toy_text
 
 SOURCES, REFERENCES = toy_text(12, seed=5)
@@ -222,6 +222,14 @@ class TestDataFolderThatWasPreparedAnew:
         own_project.add("test", source="more.en", target="more.de")
         assert own_project.prepare().is_new
         assert list(evaluate(own_run)["sets"]) == ["test", "more"]
+
+    def test_one_that_the_run_has_learned_is_scored_with_a_warning(self, own_run, own_project):
+        num_seen = prepare_with_learned_text(own_project)
+        assert num_seen >= 3
+        done = septuagint("evaluate", own_run, "--quiet")
+        assert done.returncode == 0
+        warning = f"saw {num_seen} pairs of which a side stands in that text: scores may be too good"
+        assert warning in done.stderr.decode()
 
     def test_other_languages_are_refused(self, own_run, own_project):
         own_project.settings["data.target_language"] = "fr"

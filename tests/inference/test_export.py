@@ -34,7 +34,15 @@ from septuagint.training.checkpoint import (
     write_weights,
 )
 from septuagint.training.retention import mirror
-from tests.inference.conftest import QUIET, STEPS, change_manifest, copy_run, open_translator, write_other_text
+from tests.inference.conftest import (
+    QUIET,
+    STEPS,
+    change_manifest,
+    copy_run,
+    open_translator,
+    prepare_with_learned_text,
+    write_other_text,
+)
 from tests.training.conftest import Program
 
 
@@ -306,7 +314,19 @@ class TestTrainingText:
         assert own_project.prepare().is_new
         checks = export(own_run, tmp_path / "a", test_sets=True, report=QUIET).manifest.checks
         assert list(checks["test_sets"]["scores"]) == ["test", "more"]
+        assert checks["test_sets"]["seen_pairs"] == 0
+        assert "too good" not in self.card(tmp_path / "a")
         assert len(open_trained(own_run).training_sample(10)[0]) == 10
+
+    def test_the_card_says_that_training_saw_test_text(self, own_run, own_project, tmp_path, notes):
+        shutil.copy(own_run / "vocabulary.model", tmp_path)
+        own_project.settings["vocabulary.model"] = str(tmp_path / "vocabulary.model")
+        num_seen = prepare_with_learned_text(own_project)
+        assert num_seen >= 3
+        checks = export(own_run, tmp_path / "a", test_sets=True, report=notes).manifest.checks
+        assert checks["test_sets"]["seen_pairs"] == num_seen
+        assert f"training, which saw {num_seen} pairs of which a side stands in it by now" in self.card(tmp_path / "a")
+        assert any("scores may be too good" in message for message in notes.messages)
 
     def test_the_card_needs_the_record_or_the_data_folder(self, own_run, tmp_path):
         record = own_run / "events"
