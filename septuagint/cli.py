@@ -471,7 +471,7 @@ def main() -> NoReturn:
 def _check_settings(arguments: list[str]) -> None:
     """Each value has a `--set` of its own here; the scripts in `benchmarks/` take several behind one."""
     for option, _, extra in zip(arguments, arguments[1:], arguments[2:], strict=False):
-        if option == "--set" and re.match(r"[a-z_]+(\.[a-z_]+)+=", extra):
+        if option == "--set" and re.match(r"[a-z]\w*(\.[a-z]\w*)+=", extra):
             raise UserError(f"{extra}: write --set before this value, too")
 
 
