@@ -151,8 +151,8 @@ def _scores(manifest: Manifest, background: Background) -> list[str]:
         ]
         if num_pairs := test_sets.get("seen_pairs"):
             lines += [
-                f"Test or validation text was changed after the training, which saw {num_pairs:,} pairs of which a "
-                "side stands in it by now: these scores may be too good.",
+                f"Test or validation text was changed after the training, which saw up to {num_pairs:,} pairs of "
+                "which a side stands in it by now: these scores may be too good.",
                 "",
             ]
     if background.scores:

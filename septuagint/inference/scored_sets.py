@@ -66,8 +66,8 @@ def warn_of_seen(num_pairs: int, report: ProgressReport) -> None:
     """Says that scores are too good where training has seen some of the text."""
     if num_pairs:
         report.warn(
-            f"the data folder was prepared anew with other validation or test text since the training, which saw "
-            f"{num_pairs:,} pairs of which a side stands in that text: scores may be too good"
+            f"the data folder was prepared anew with other validation or test text since the training, which saw up "
+            f"to {num_pairs:,} pairs of which a side stands in that text: scores may be too good"
         )
 
 

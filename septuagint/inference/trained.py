@@ -64,7 +64,7 @@ class Trained:
         return [(corpus.name, corpus.num_pairs) for corpus in recorded]
 
     def num_seen_pairs(self) -> int:
-        """Pairs it was trained on of which a side stands in evaluation text that its data folder got later."""
+        """How many pairs of its training text, at most, have a side in evaluation text that was added later."""
         fingerprint = self.checkpoint.state.get("data_fingerprint")
         return 0 if self.data is None else count_seen(self.data, self.run, fingerprint)
 

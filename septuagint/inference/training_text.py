@@ -57,7 +57,10 @@ def find_difference(manifest: Manifest, run: Path, languages: tuple[str, str], f
 
 
 def count_seen(manifest: Manifest, run: Path, fingerprint: str | None) -> int:
-    """How many pairs a run was trained on of which a side stands in evaluation text that its data folder got later."""
+    """Up to how many pairs a run was trained on of which a side stands in evaluation text that its folder got later.
+
+    Duplicates count, and what other filters would have dropped. Text that was taken out again in between is not seen.
+    """
     then = {corpus.name: corpus.num_overlapping for corpus in recorded_corpora(run, fingerprint)}
     if manifest.fingerprint == fingerprint or not then:
         return 0
