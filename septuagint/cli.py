@@ -1,29 +1,25 @@
 """The command line: each verb reads its arguments, calls one function and prints.
 
-Results go to standard output, everything else to standard error. Exit 0: good; 2: the user's mistake, told without a
-traceback; 1: ours; 75: another rank was lost; 128 + n: stopped by signal n (but 0 for SIGUSR1). Heavy imports happen
+Results go to standard output, everything else to standard error; `program` has the exit codes. Heavy imports happen
 inside the verbs, so that --help comes at once.
 """
 
 import contextlib
 import dataclasses
-import errno
 import importlib.util
 import json
 import os
 import re
 import signal
 import sys
-import traceback
-from io import TextIOWrapper
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from septuagint import __version__
-from septuagint.errors import ArtifactError, DriftError, LostPeerError, ParityError, UserError, writing_to
+from septuagint.errors import ArtifactError, DriftError, LostPeerError, UserError, writing_to
+from septuagint.program import Stopped, run_program, stop, tell
 
 if TYPE_CHECKING:
     from septuagint.config import Config
@@ -63,16 +59,6 @@ DeviceOption = Annotated[
     str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one that CTranslate2 can use.")
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads; all cores by default.")]
-
-
-class Stopped(BaseException):
-    """A signal asked the program to stop. Not an Exception: nothing on the way may swallow it."""
-
-    advice = "; run the same command again to go on"
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 @app.callback(invoke_without_command=True)
@@ -425,47 +411,12 @@ def config(config: ConfigArgument, set_values: SetOption = None, as_json: JsonOp
 
 def main() -> NoReturn:
     """The entry point of the command `septuagint`."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _stop)
-    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()  # a shell may have closed them
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # names and sentences that a terminal cannot show
-    try:
-        try:
-            _check_settings(sys.argv[1:])
-            app()
-        finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()
-    except SystemExit as leaving:  # a wrong option, or nobody reads what we write any more
-        if leaving.code:
-            _leave(int(leaving.code))
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        _tell(f"error: the result could not be written: {error.strerror}")
-        sys.stdout = _nowhere()
-        _leave(2)
-    except UserError as error:
-        if error.is_told:
-            _tell(f"error: {error}")
-        _leave(2)
-    except (DriftError, ParityError) as error:
-        _tell(f"error: {error}")
-        _leave(1)
-    except LostPeerError as error:
-        _tell(f"error: {error}")
-        _leave(error.exit_code)
-    except Stopped as stopped:
-        from septuagint.training.signals import exit_code
+    run_program(_call)
 
-        _tell(f"\nstopped{stopped.advice}")
-        _leave(exit_code(signal.Signals(stopped.number)))
-    except Exception:
-        traceback.print_exc()
-        _leave(1)
-    sys.exit(0)
+
+def _call() -> None:
+    _check_settings(sys.argv[1:])
+    app()
 
 
 def _check_settings(arguments: list[str]) -> None:
@@ -473,38 +424,6 @@ def _check_settings(arguments: list[str]) -> None:
     for option, _, extra in zip(arguments, arguments[1:], arguments[2:], strict=False):
         if option == "--set" and re.match(r"[a-z]\w*(\.[a-z]\w*)+=", extra):
             raise UserError(f"{extra}: write --set before this value, too")
-
-
-def _leave(code: int) -> NoReturn:
-    """Takes nothing apart that would wait: a world for the rank that it lost, CTranslate2 for all that it was given."""
-    torch_distributed = sys.modules.get("torch.distributed")
-    is_in_world = torch_distributed is not None and torch_distributed.is_initialized()
-    if not is_in_world and "ctranslate2" not in sys.modules:
-        sys.exit(code)
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):
-            stream.flush()
-    os._exit(code)
-
-
-def _tell(message: str) -> None:
-    """On standard error, if it can be written."""
-    try:
-        print(message, file=sys.stderr, flush=True)
-    except OSError:
-        sys.stderr = _nowhere()
-
-
-def _nowhere() -> TextIO:
-    """Instead of a stream that cannot be written: Python tries again on its way out, and takes that for an error."""
-    return Path(os.devnull).open("w")
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    # A second signal ends the program at once, wherever it is.
-    for again in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(again, signal.SIG_DFL)
-    raise Stopped(number)
 
 
 def _prepare(path: Path, overrides: list[str], workers: int | None, quiet: bool, *, verify: bool) -> "Prepared":
@@ -549,7 +468,7 @@ def _train(
     threads: int | None = None,
 ) -> "Outcome":
     _need_extra("train")
-    signal.signal(signal.SIGUSR1, _stop)  # until there is something to save: see `training.signals`
+    signal.signal(signal.SIGUSR1, stop)  # until there is something to save: see `training.signals`
     from septuagint.training.train import train
 
     run_path = run or _run_path(path)
@@ -592,7 +511,7 @@ def _write_report(run: Path, mirror_folder: Path | None) -> None:
     try:
         write_report(run)
     except UserError as error:
-        _tell(f"warning: no report: {error}")
+        tell(f"warning: no report: {error}")
     if mirror_folder is not None:
         mirror(run, mirror_folder)  # what stands in its way has been said when the record was copied
 

@@ -60,7 +60,7 @@ LAYERS = [
     | set("inference.translator inference.translation_output inference.parity inference.export".split())
     | {"inference.trained"}
     | set("inference.evaluation inference.evaluation_summary inference.export_summary inference.scored_sets".split()),
-    {"cli"},
+    {"program", "cli"},
 ]
 # The demo's grammar is a world of its own; nothing but its installation is known outside.
 DEMO = "data.demo."
