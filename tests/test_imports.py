@@ -16,7 +16,7 @@ LAYERS = [
     | set("report.drawing.__init__ report.page.__init__".split()),
     # core: values in, values out
     set("data.normaliser data.scripts data.filters data.vocabulary data.sentences data.order data.packing".split())
-    | {"data.addresses"}
+    | {"data.addresses", "data.seeds"}
     | set("model.attention model.dropout model.loss model.transformer model.fast".split())
     | set("model.kernels.attention model.kernels.residual model.kernels.activation model.kernels.embedding".split())
     | set("model.kernels.loss model.kernels.sums".split())

@@ -6,6 +6,7 @@ from typing import Any
 
 from septuagint.data.cleaning import CleanCorpus
 from septuagint.data.files import copy_file, hash_file, hash_json, read_object, write_json, written_aside
+from septuagint.data.folders import scratch
 from septuagint.data.parts import EncodeJob, PartRecord, encode_part, encoded_key, read_record, read_records
 from septuagint.data.plan import Bench, content_versions
 from septuagint.data.sample import SampledPart, train_vocabulary_on_sample
@@ -40,8 +41,9 @@ def make_vocabulary(bench: Bench, train: list[CleanCorpus]) -> tuple[Vocabulary,
     is_there = bench.vocabulary_path.is_file() and record.get("sha256") == hash_file(bench.vocabulary_path)
     if record.get("key") != key or not is_there:
         num_characters = sum(part.num_characters for corpus in train for part in corpus.records)
-        with bench.report.stage("vocabulary", None, ""):
-            (trained,) = bench.workers.run([(train_vocabulary_on_sample, (parts, num_characters, settings))])
+        with bench.report.stage("vocabulary", None, ""), scratch(bench.vocabulary_path) as folder:
+            call = train_vocabulary_on_sample, (parts, num_characters, settings, folder)
+            (trained,) = bench.workers.run([call])
         with written_aside(bench.vocabulary_path) as file:
             file.write(trained.model)
         record = {"key": key, "sha256": hashlib.sha256(trained.model).hexdigest(), "message": trained.message}

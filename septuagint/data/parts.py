@@ -27,8 +27,8 @@ from septuagint.data.normaliser import normalise
 from septuagint.data.vocabulary import Vocabulary
 from septuagint.errors import DataError
 
-# Raise it when cleaning or encoding changes its result: parts of before are then made again.
-REVISION = 1
+# Raise it when cleaning, vocabulary or encoding change their result: what was made before is then made again.
+REVISION = 2
 
 _LENGTH_TYPE = np.dtype("<i4")
 _MAX_EXAMPLES = 3

@@ -9,7 +9,6 @@ deleted; shards are made in a folder of their own and become valid with the mani
 """
 
 import contextlib
-import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from septuagint.config import Config
 from septuagint.data.cleaning import check_some_are_left, clean_corpora, mark_duplicates, warn_of_damage
 from septuagint.data.encoding import check_some_fit, encode_corpora, make_vocabulary
 from septuagint.data.files import Known, copy_file, fsync_folder, hash_file, locked
+from septuagint.data.folders import is_temporary
 from septuagint.data.joining import join_corpora
 from septuagint.data.manifest import Corpus, Manifest, OutputFile, VocabularyEntry, write_manifest
 from septuagint.data.named_corpora import bring_home
@@ -123,10 +123,11 @@ def _forgetting_what_was_wrong(known: Known) -> Iterator[None]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Temporary files of a preparation that was killed. We hold the lock: nobody is writing one."""
-    ours = re.compile(r"\..+\.\d+\.tmp")
+    """Temporary files and folders of a preparation that was killed. We hold the lock: nobody is writing one."""
     for path in [*folder.glob(".manifest.json.*.tmp"), *(folder / "work").rglob(".*.tmp")]:
-        if ours.fullmatch(path.name):
+        if is_temporary(path) and path.is_dir():
+            shutil.rmtree(path)
+        elif is_temporary(path):
             path.unlink()
 
 

@@ -30,7 +30,7 @@ class SampledPart:
 
 
 def train_vocabulary_on_sample(
-    parts: list[SampledPart], num_characters: int, settings: VocabularyConfig
+    parts: list[SampledPart], num_characters: int, settings: VocabularyConfig, scratch: Path
 ) -> TrainedVocabulary:
     """Draws from parts that hold `num_characters` in all, counts the words and trains the vocabulary."""
     share = min(1.0, settings.sample_characters / max(1, num_characters))
@@ -38,7 +38,7 @@ def train_vocabulary_on_sample(
     while len(word_counts) > 1 and sum(map(len, word_counts)) > MAX_UNIQUE_CHARACTERS:
         share /= 2
         word_counts = count_words(parts, share, settings.seed)
-    return train_vocabulary(word_counts, settings)
+    return train_vocabulary(word_counts, settings, scratch)
 
 
 def count_words(parts: list[SampledPart], share: float, seed: int) -> Counter[str]:

@@ -4,17 +4,21 @@ Ids are in Hugging Face's order, bos=0 pad=1 eos=2 unk=3, then the 256 bytes, th
 piece is written as its bytes, so nothing is ever unknown. SentencePiece's own normalisation is off: see `normaliser`.
 """
 
+import contextlib
 import io
 import re
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sentencepiece
 
 from septuagint.config import VocabularyConfig
+from septuagint.data.seeds import find_seeds
 from septuagint.errors import DataError
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
@@ -104,17 +108,31 @@ class Vocabulary:
         return np.dtype("<u2") if self.size <= 1 << 16 else np.dtype("<u4")
 
 
-def train_vocabulary(word_counts: Mapping[str, int], settings: VocabularyConfig) -> TrainedVocabulary:
+def train_vocabulary(
+    word_counts: Mapping[str, int], settings: VocabularyConfig, scratch: Path | None = None
+) -> TrainedVocabulary:
     """Learns pieces from words and how often each occurs (pieces never reach across a space).
 
-    Counted words instead of sentences: a third of the time and a tenth of the memory, for 0.5% more pieces in a text.
+    Counted words instead of sentences: a quarter of the time and a tenth of the memory. `scratch` is a folder for a
+    file that is gone at the end; the system's own when not given.
     """
-    try:
-        return TrainedVocabulary(model=_train(word_counts, settings, settings.size))
-    except _TooLarge as error:
-        size = error.largest
-    message = f"vocabulary lowered to {size:,} pieces: the text cannot give {settings.size:,}"
-    return TrainedVocabulary(model=_train(word_counts, settings, size), message=message)
+    # A model says where its seeds stood: from within the folder that is the same for everyone.
+    with tempfile.TemporaryDirectory(dir=scratch) as folder, contextlib.chdir(folder):
+        options = {"input_format": "tsv"}
+        if settings.type == "unigram":
+            options["seed_sentencepieces_file"] = "seeds.tsv"
+            with Path("seeds.tsv").open("w", encoding="utf-8") as file:
+                file.writelines(f"{row}\n" for row in _rows(find_seeds(word_counts, _SPACE)))
+        try:
+            return TrainedVocabulary(model=_train(_rows(word_counts.items()), settings, settings.size, **options))
+        except _TooLarge as error:
+            size = error.largest
+        message = f"vocabulary lowered to {size:,} pieces: the text cannot give {settings.size:,}"
+        return TrainedVocabulary(model=_train(_rows(word_counts.items()), settings, size, **options), message=message)
+
+
+def _rows(counted: Iterable[tuple[str, int]]) -> Iterator[str]:
+    return (f"{text}\t{count}" for text, count in counted)
 
 
 class _TooLarge(Exception):
@@ -125,12 +143,11 @@ class _TooLarge(Exception):
         self.largest = largest
 
 
-def _train(word_counts: Mapping[str, int], settings: VocabularyConfig, size: int) -> bytes:
+def _train(sentences: Iterator[str], settings: VocabularyConfig, size: int, **options: Any) -> bytes:
     written = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(f"{word}\t{count}" for word, count in word_counts.items()),
-            input_format="tsv",
+            sentence_iterator=sentences,
             model_writer=written,
             vocab_size=size,
             model_type=settings.type,
@@ -146,6 +163,7 @@ def _train(word_counts: Mapping[str, int], settings: VocabularyConfig, size: int
             max_sentence_length=1 << 20,  # the default skips longer lines without a word
             num_threads=_NUM_THREADS,
             minloglevel=2,
+            **options,
         )
     except RuntimeError as error:
         if match := re.search(r"Vocabulary size too high .*<= (\d+)", str(error)):

@@ -568,6 +568,7 @@ class TestFolder:
         project.prepare()
         before = content_of(project.folder)
         (project.folder / ".manifest.json.4242.tmp").write_bytes(b"{")
+        (project.folder / "work/.vocabulary.model.scratch.4242.tmp/made").mkdir(parents=True)
         (project.folder / "manifest.json").unlink()
         project.prepare()
         assert content_of(project.folder) == before

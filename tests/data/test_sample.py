@@ -55,7 +55,7 @@ def test_the_draw_is_even(share, seed):
     assert abs(_draw(hashes, share, seed).mean() - share) < 0.02
 
 
-def test_a_sample_with_too_many_different_words_is_made_smaller(cleaned, monkeypatch):
+def test_a_sample_with_too_many_different_words_is_made_smaller(cleaned, tmp_path, monkeypatch):
     monkeypatch.setattr(sample, "MAX_UNIQUE_CHARACTERS", 2000)
-    trained = train_vocabulary_on_sample(cleaned, 20_000, VocabularyConfig(size=310))
+    trained = train_vocabulary_on_sample(cleaned, 20_000, VocabularyConfig(size=310), tmp_path)
     assert Vocabulary(trained.model).size == 310

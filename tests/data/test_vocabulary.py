@@ -60,10 +60,33 @@ def test_special_ids_come_first(vocabulary):
     assert vocabulary.id_type == np.dtype("<u2")
 
 
-def test_the_same_words_give_the_same_model():
+def test_the_same_words_give_the_same_model_wherever_it_is_made(tmp_path):
     words = Counter({"house": 3, "mouse": 2, "louse": 1})
     wanted = VocabularyConfig(size=300)
-    assert train_vocabulary(words, wanted).model == train_vocabulary(words, wanted).model
+    before = Path.cwd()
+    assert train_vocabulary(words, wanted).model == train_vocabulary(words, wanted, tmp_path).model
+    assert list(tmp_path.iterdir()) == []
+    assert Path.cwd() == before
+
+
+def test_counted_words_give_as_good_a_vocabulary_as_sentences():
+    """In text that is cut into tokens, too, where the most frequent words have one letter and begin no other."""
+    sentences = [f"{line} , i ' a {line} ." for side in invented_text(300) for line in side]
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=written,
+        vocab_size=420,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        minloglevel=2,
+    )
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
+    words = Counter(word for line in sentences for word in line.split())
+    ours = Vocabulary(train_vocabulary(words, VocabularyConfig(size=420)).model)
+    assert ours.encode_pieces([". , i ' a"]) == [["▁.", "▁,", "▁i", "▁'", "▁a"]]
+    num_theirs = sum(map(len, theirs.encode(sentences)))
+    assert ours.encode(sentences)[1].sum() - len(sentences) <= 1.01 * num_theirs
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
