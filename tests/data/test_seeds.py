@@ -48,3 +48,12 @@ def test_those_that_cover_least_are_left_out(monkeypatch):
 
 def test_without_words_there_are_none():
     assert list(find_seeds({}, "_")) == []
+
+
+def test_how_many_letters_are_looked_at_at_a_time_changes_nothing(monkeypatch):
+    words = {word: number for number, word in enumerate("house mouse louse a.b 日本 日本語 ...".split(), start=1)}
+    everything = dict(find_seeds(words, "_"))
+    assert everything == search(words)
+    for number in (1, 2, 7):
+        monkeypatch.setattr(seeds, "_PLACES_AT_A_TIME", number)
+        assert dict(find_seeds(words, "_")) == everything
