@@ -52,7 +52,8 @@ def texts(translator, *windows, **options):
 
 def test_every_line_has_one_translation_in_order_however_they_come_in_windows(translator):
     alone = {line: texts(translator, [line])[0] for line in LINES}
-    assert len(set(alone.values())) > 20
+    num_changes = sum(alone[line] != alone[following] for line, following in pairwise(LINES))
+    assert num_changes > 50  # so lines in another order would be seen
     cuts = [0, 0, 1, 1, 1, 7, 40, 40, 59, 60, 60]
     windows = [LINES[begin:end] for begin, end in pairwise(cuts)]
     assert texts(translator, *windows) == [alone[line] for line in LINES]
