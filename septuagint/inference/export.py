@@ -392,12 +392,23 @@ def _background(trained: Trained, license: str) -> Background:
         license=license,
         corpora=trained.training_corpora(),
         scores=_recorded_scores(trained),
+        begun_with=_begun_with(trained.config["training"].get("init_from")),
         steps=trained.checkpoint.step,
         hours=state["seconds"] / 3600 if "seconds" in state else None,
         num_target_tokens=state.get("num_target_tokens"),
         device_names=attempts[-1].get("device_names", []) if attempts else [],
         settings=trained.model.model_dump(exclude={"preset"}),
     )
+
+
+def _begun_with(start: str | None) -> str | None:
+    """The name of a run, or that of a checkpoint and its run."""
+    if start is None:
+        return None
+    path = Path(start)
+    if path.parent.name == "checkpoints":
+        return f"{path.parent.parent.name}, {path.name}"
+    return path.name if path.name != "best" else path.parent.name
 
 
 def _recorded_scores(trained: Trained) -> dict[str, Score]:

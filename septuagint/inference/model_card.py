@@ -32,6 +32,7 @@ class Background:
     license: str
     corpora: Sequence[tuple[str, int]]  # name and pairs of each
     scores: Mapping[str, Score]  # by text: what training measured on validation text, all of it and each set
+    begun_with: str | None  # whose weights; None: random ones
     steps: int
     hours: float | None  # None: not recorded
     num_target_tokens: int | None
@@ -208,6 +209,7 @@ def _making(manifest: Manifest, background: Background) -> list[str]:
     return [
         f"- Training text: {num_pairs:,} pairs" if background.corpora else "- Training text: not recorded",
         *(f"  - {name}: {pairs:,}" for name, pairs in background.corpora),
+        *([f"- Begun with: the weights of {begun}, trained before"] if (begun := background.begun_with) else []),
         f"- Training: {background.steps:,} steps, {', '.join(effort)} on {devices or 'hardware that was not recorded'}",
         f"- Checkpoint: {manifest.origin.checkpoint} of {manifest.origin.run}, weights SHA-256 "
         f"`{manifest.origin.weights_sha256}`",

@@ -600,6 +600,7 @@ class TestModelCard:
             license="yes: no",
             corpora=[],
             scores={"on, 2020-01-01": score, "on": score},
+            begun_with=None,
             steps=1,
             hours=0.0,
             num_target_tokens=1,
@@ -638,6 +639,22 @@ class TestModelCard:
         assert "Training text: 120 pairs\n  - train: 120\n" in card
         assert manifest.origin.weights_sha256 in card
         assert f"{manifest.num_parameters:,} parameters" in card
+
+    @pytest.mark.parametrize(
+        ("start", "told"),
+        [
+            ("/far/runs/both", "both"),
+            ("/far/runs/both/best", "both"),
+            ("/far/runs/both/checkpoints/step-00000040", "both, step-00000040"),
+        ],
+    )
+    def test_it_says_whose_weights_the_training_began_with(self, run_folder, artifact_folder, start, told):
+        trained = open_trained(run_folder)
+        manifest = read_manifest(artifact_folder)
+        assert "Begun with" not in write_card(manifest, _background(trained, "unknown"))
+        config = trained.config | {"training": trained.config["training"] | {"init_from": start}}
+        card = write_card(manifest, _background(replace(trained, config=config), "unknown"))
+        assert f"\n- Begun with: the weights of {told}, trained before\n- Training: 40 steps, " in card
 
     def test_the_card_of_the_average_tells_the_effort_of_its_run(self, own_run, tmp_path):
         state = load_weights(checkpoint_path(own_run, STEPS[-1])).state
