@@ -1,25 +1,29 @@
-"""The strongest model that a text allows: trained on what two others say of it besides the text itself, if that pays.
+"""The strongest model that a text allows: trained on more than the text itself, if that pays.
 
-    python benchmarks/strongest.py CONFIG --folder DIR [--set KEY=VALUE ...] [--json FILE]
-               [--beams 4] [--teacher-beams 2]
-               [--backward KEY=VALUE ...] [--forward KEY=VALUE ...] [--student KEY=VALUE ...]
-               [--finished KEY=VALUE ...] [--no-artifact]
+    python benchmarks/strongest.py CONFIG --folder DIR [--beside {turned,translations}] [--set KEY=VALUE ...]
+               [--forward KEY=VALUE ...] [--both KEY=VALUE ...] [--finished KEY=VALUE ...]
+               [--backward KEY=VALUE ...] [--student KEY=VALUE ...] [--teacher-beams 2]
+               [--beams 4] [--json FILE] [--no-artifact]
 
 CONFIG is the configuration of a prepared data folder with test sets. Nothing but that folder is read, so it can be
 brought to the machine that trains. In DIR, one after the other, and only what is not there yet:
 
     text/      the text of the data folder, a file for each corpus and language
-    backward/  a teacher for the other direction
-    forward/   a teacher, and what the student would be without teachers
-    said/      training sources as `forward` translates them, training targets as `backward` does; said anew when a
-               teacher has been trained further (a student of the old text is then refused: move DIR/student away)
-    student/   trained on the text, and on both translations of it beside it (data diversification)
-    finished/  only with --finished: begins with the student's weights, and is trained on the text alone
+    forward/   trained on the text alone
+    both/      trained on the text, and on the same text turned round beside it: one network, both directions
+    finished/  only with --finished: begins with the weights of `both`, and is trained on the text alone
     artifact/  the strongest, for CTranslate2 in int8; its card has scores on the test sets, and its speed
 
-`--set` changes settings of CONFIG for all of them, the others those of one. The best of `forward`, `student` and
-`finished` on validation text is the strongest: it alone is scored on the test sets, as `results.py` does, and exported.
-`--no-artifact` is for machines without CTranslate2; elsewhere `septuagint export DIR/student --to FOLDER --name NAME
+With `--beside translations`, `forward` is a teacher, too, and two others say the text again (data diversification):
+
+    backward/  a teacher for the other direction
+    said/      training sources as `forward` translates them, training targets as `backward` does; said anew when a
+               teacher has been trained further (a student of the old text is then refused: move DIR/student away)
+    student/   in place of `both`: trained on the text, and on both translations of it beside it
+
+`--set` changes settings of CONFIG for all of them, the others those of one. The best on validation text is the
+strongest, of all but `backward`: it alone is scored on the test sets, as `results.py` does, and exported.
+`--no-artifact` is for machines without CTranslate2; elsewhere `septuagint export DIR/finished --to FOLDER --name NAME
 --test-sets` does the same.
 """
 
@@ -53,6 +57,10 @@ from septuagint.training.checkpoint_files import read_manifest
 from septuagint.training.precision import choose_device
 
 SPLITS = ("train", "valid", "test")
+PARTS = ("forward", "both", "finished", "backward", "student")
+# What can stand beside the text, and the part that is trained on both.
+BESIDE = {"turned": "both", "translations": "student"}
+_ANY_LANGUAGE = {"min_script_share": 0.0, "language": False}
 # A translation of so many lines is some seconds of a GPU, half a minute of a CPU.
 _LINES_AT_A_TIME = {"cuda": 50_000, "cpu": 2_000}
 
@@ -62,13 +70,22 @@ def main() -> None:
     parser.add_argument("config", type=Path)
     parser.add_argument("--folder", type=Path, required=True)
     add_settings(parser)
-    for part in ("backward", "forward", "student", "finished"):
+    parser.add_argument("--beside", choices=BESIDE, default="turned", help="what stands beside the text")
+    for part in PARTS:
         parser.add_argument(f"--{part}", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
     parser.add_argument("--beams", type=at_least_one, default=4, help="hypotheses that a search for test text follows")
-    parser.add_argument("--teacher-beams", type=at_least_one, default=2, help="the same, of teachers")
+    parser.add_argument("--teacher-beams", type=at_least_one, help="the same, of teachers: 2 when not given")
     parser.add_argument("--no-artifact", action="store_true", help="score the strongest, but do not export it")
     parser.add_argument("--json", type=new_file, metavar="FILE")
     arguments = parser.parse_args()
+    for option, beside in (
+        ("both", "turned"),
+        ("backward", "translations"),
+        ("student", "translations"),
+        ("teacher_beams", "translations"),
+    ):
+        if getattr(arguments, option) and arguments.beside != beside:
+            parser.error(f"--{option.replace('_', '-')} goes with --beside {beside}")
     with mistakes_told():
         result = build(arguments)
     show(result, is_markdown=False)
@@ -96,22 +113,29 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
         check_exports()
     folder = arguments.folder.absolute()
     check_test_sets(arguments.config, arguments.overrides)
+    for part in PARTS:  # a mistake in the last of them, too, before the first is trained
+        load_config(arguments.config, [*arguments.overrides, *getattr(arguments, part)])
     config = load_config(arguments.config, arguments.overrides)
     dataset = open_dataset(config.data, ProgressReport(is_quiet=True))
     texts = write_text(dataset, folder / "text" / dataset.manifest.fingerprint[:12])
-    backward = write_config(folder / "backward.toml", config, dataset, swapped(texts), is_swapped=True)
-    forward = [*arguments.overrides, *arguments.forward]
-    parts = {
-        "backward": train_part(folder / "backward", backward, arguments.backward),
-        "forward": train_part(folder / "forward", arguments.config, forward),
-    }
-    entries, said = translations(folder, dataset, texts["train"], arguments.teacher_beams)
-    more = texts | {"train": [*texts["train"], *entries]}
-    student = write_config(folder / "student.toml", config, dataset, more, is_swapped=False)
-    parts["student"] = train_part(folder / "student", student, arguments.student)
-    candidates = {"forward": (arguments.config, forward), "student": (student, arguments.student)}
+    candidates = {"forward": (arguments.config, [*arguments.overrides, *arguments.forward])}
+    parts = {"forward": train_part(folder / "forward", *candidates["forward"])}
+    said: dict[str, dict[str, float]] = {}
+    if arguments.beside == "turned":
+        entries = [entry | {"name": f"turned-{entry['name']}"} for entry in turned(texts["train"])]
+        # It has been filtered the right way round; the other way round, a side is in another script than expected.
+        config = config.model_copy(update={"filters": config.filters.model_copy(update=_ANY_LANGUAGE)})
+    else:
+        swapped = {split: turned(corpora) for split, corpora in texts.items()}
+        backward = write_config(folder / "backward.toml", config, dataset, swapped, is_turned=True)
+        parts["backward"] = train_part(folder / "backward", backward, arguments.backward)
+        entries, said = translations(folder, dataset, texts["train"], arguments.teacher_beams or 2)
+    more = BESIDE[arguments.beside]
+    wide = write_config(folder / f"{more}.toml", config, dataset, texts | {"train": [*texts["train"], *entries]})
+    candidates[more] = wide, getattr(arguments, more)
+    parts[more] = train_part(folder / more, *candidates[more])
     if arguments.finished:
-        begun = f"training.init_from={folder / 'student'}"
+        begun = f"training.init_from={folder / more}"
         candidates["finished"] = arguments.config, [*arguments.overrides, begun, *arguments.finished]
         parts["finished"] = train_part(folder / "finished", *candidates["finished"])
     strongest = max(candidates, key=lambda name: parts[name]["validation_bleu"])
@@ -193,19 +217,16 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n".encode() for line in lines)
 
 
-def swapped(texts: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    return {
-        split: [entry | {"source": entry["target"], "target": entry["source"]} for entry in entries]
-        for split, entries in texts.items()
-    }
+def turned(corpora: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [entry | {"source": entry["target"], "target": entry["source"]} for entry in corpora]
 
 
 def write_config(
-    path: Path, config: Config, dataset: Dataset, texts: dict[str, list[dict[str, Any]]], *, is_swapped: bool
+    path: Path, config: Config, dataset: Dataset, texts: dict[str, list[dict[str, Any]]], *, is_turned: bool = False
 ) -> Path:
     """CONFIG with other text and the same vocabulary, prepared."""
     languages = [config.data.source_language, config.data.target_language]
-    source_language, target_language = reversed(languages) if is_swapped else languages
+    source_language, target_language = reversed(languages) if is_turned else languages
     data = {
         "folder": str(path.with_suffix("")) + "-data",
         "source_language": source_language,

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +24,66 @@ def run(*command: object) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
-def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp_path):
-    project, folder, told = tmp_path / "my project", tmp_path / "strong", tmp_path / "told.json"
-    project.mkdir()
-    write_project(project, max_steps=20)
-    with (project / "news.toml").open("a", encoding="utf-8") as file:
+def build(command: list[object]) -> dict[str, Any]:
+    """What the script told in a file."""
+    run(*command)
+    told: dict[str, Any] = json.loads(Path(str(command[command.index("--json") + 1])).read_bytes())
+    return told
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """With text to test on, prepared."""
+    folder = tmp_path / "my project"
+    folder.mkdir()
+    write_project(folder, max_steps=20)
+    with (folder / "news.toml").open("a", encoding="utf-8") as file:
         file.write('[[data.test]]\nsource = "test.en"\ntarget = "test.de"\n')
-    run("-m", "septuagint.cli", "prepare", project / "news.toml")
+    run("-m", "septuagint.cli", "prepare", folder / "news.toml")
+    return folder
 
+
+@pytest.mark.slow
+def test_a_network_learns_both_directions_and_is_finished_in_one(project, tmp_path):
+    folder = tmp_path / "strong"
+    command = [BENCHMARKS / "strongest.py", project / "news.toml", "--folder", folder, "--json", tmp_path / "told.json"]
+    command += ["--both", "training.max_steps=10", "--finished", "training.max_steps=40"]
+    first = build(command)
+    last_steps = {name: part["validations"][-1]["step"] for name, part in first["parts"].items()}
+    assert last_steps == {"forward": 20, "both": 10, "finished": 40}
+    (attempt,) = (event for event in read_events(record_path(folder / "finished", 0)) if event["event"] == "attempt")
+    assert attempt["settings"]["training"]["init_from"] == str(folder / "both")
+
+    # Each corpus stands there twice, whole, the second time with its sides exchanged.
+    own, both = read_manifest(project / "data/news"), read_manifest(folder / "both-data")
+    sides = [(corpus.name, corpus.source.tokens, corpus.target.tokens) for corpus in own.train]
+    turned = [(f"turned-{name}", target, source) for name, source, target in sides]
+    assert [(corpus.name, corpus.source.tokens, corpus.target.tokens) for corpus in both.train] == [*sides, *turned]
+    assert both.vocabulary.file.sha256 == own.vocabulary.file.sha256
+    assert (both.source_language, both.target_language) == ("en", "de")
+    finished = read_manifest(Path(tomllib.loads((folder / "finished/config.toml").read_text())["data"]["folder"]))
+    assert finished.fingerprint == own.fingerprint
+
+    # The card says where the weights come from.
+    found = {name: part["validation_bleu"] for name, part in first["parts"].items()}
+    assert found[first["strongest"]] == max(found.values())
+    run("-m", "septuagint.cli", "export", folder / "finished", "--to", tmp_path / "exported")
+    card = (tmp_path / "exported/README.md").read_text(encoding="utf-8")
+    assert "- Begun with: the weights of both, trained before\n- Training: 40 steps" in card
+
+    # Nothing is done twice.
+    weights = [hash_file(folder / name / "best/model.safetensors") for name in first["parts"]]
+    assert build(command)["runs"] == first["runs"]
+    assert [hash_file(folder / name / "best/model.safetensors") for name in first["parts"]] == weights
+
+
+@pytest.mark.slow
+def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(project, tmp_path):
+    folder, told = tmp_path / "strong", tmp_path / "told.json"
     command = [BENCHMARKS / "strongest.py", project / "news.toml", "--folder", folder, "--json", told]
+    command += ["--beside", "translations"]
     command += ["--backward", "training.max_steps=10", "--finished", "training.max_steps=5"]
-
-    def build() -> dict[str, Any]:
-        run(*command)
-        result: dict[str, Any] = json.loads(told.read_bytes())
-        return result
-
-    first = build()
+    first = build(command)
     own = read_manifest(project / "data/news")
     num_pairs = sum(corpus.pairs for corpus in own.train)
     assert [(name, found["lines"]) for name, found in first["said"].items()] == [
@@ -88,7 +131,7 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
     # Nothing is done twice.
     made = (folder / "artifact/artifact.json").stat()
     weights = [hash_file(folder / name / "best/model.safetensors") for name in first["parts"]]
-    second = build()
+    second = build(command)
     assert second["said"] == {}
     assert second["runs"] == first["runs"]
     assert (second["artifact"], (folder / "artifact/artifact.json").stat()) == (first["artifact"], made)
@@ -112,6 +155,18 @@ def test_a_student_learns_from_the_text_and_from_what_two_teachers_say_of_it(tmp
         (["results.py", "show", "news.toml"], "error: news.toml: cannot be shown: not what `--json` wrote"),
         (["results.py", "show", "."], "error: .: cannot be shown: Is a directory"),
         (["strongest.py", "--folder", "unused", "--json", "no/x", "news.toml"], "argument --json: no/x: there is no"),
+        (
+            ["strongest.py", "--folder", "unused", "--student", "training.max_steps=5", "--", "news.toml"],
+            "--student goes with --beside translations",
+        ),
+        (
+            ["strongest.py", "--folder", "unused", "--beside", "translations", "--both", "a=b", "--", "news.toml"],
+            "--both goes with --beside turned",
+        ),
+        (
+            ["strongest.py", "--folder", "unused", "--teacher-beams", "4", "news.toml"],
+            "--teacher-beams goes with --beside translations",
+        ),
     ],
 )
 def test_mistakes_are_told_before_any_work(tmp_path, command, problem):
