@@ -14,7 +14,7 @@ brought to the machine that trains. In DIR, one after the other, and only what i
     finished/  only with --finished: begins with the weights of `both`, and is trained on the text alone
     artifact/  the strongest, for CTranslate2 in int8; its card has scores on the test sets, and its speed
 
-With `--beside translations`, `forward` is a teacher, too, and two others say the text again (data diversification):
+With `--beside translations`, what two teachers say stands beside the text (data diversification). `forward` is one:
 
     backward/  a teacher for the other direction
     said/      training sources as `forward` translates them, training targets as `backward` does; said anew when a
@@ -72,7 +72,8 @@ def main() -> None:
     add_settings(parser)
     parser.add_argument("--beside", choices=BESIDE, default="turned", help="what stands beside the text")
     for part in PARTS:
-        parser.add_argument(f"--{part}", nargs="+", action="extend", default=[], metavar="KEY=VALUE")
+        told = f"settings of DIR/{part}"
+        parser.add_argument(f"--{part}", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=told)
     parser.add_argument("--beams", type=at_least_one, default=4, help="hypotheses that a search for test text follows")
     parser.add_argument("--teacher-beams", type=at_least_one, help="the same, of teachers: 2 when not given")
     parser.add_argument("--no-artifact", action="store_true", help="score the strongest, but do not export it")
