@@ -31,30 +31,33 @@ from pathlib import Path
 
 import psutil
 import sentencepiece
+from arguments import at_least_one, mistakes_told
 
-from septuagint.config import CorpusConfig
-from septuagint.data.corpus import Layout, read_blocks, scan_file, split_block
+from septuagint.inference.evaluation import read_parallel
 
 BATCH_LINES = 20_000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", type=Path, action="append", help="source text; repeatable")
-    parser.add_argument("--target", type=Path, action="append", help="target text; repeatable")
-    parser.add_argument("--pairs", type=int, default=1_000_000)
-    parser.add_argument("--memory-pairs", type=int, nargs="*", default=[1_000_000, 2_000_000, 4_000_000])
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--source", type=Path, action="append", default=[], help="source text; repeatable")
+    parser.add_argument("--target", type=Path, action="append", default=[], help="target text; repeatable")
+    parser.add_argument("--pairs", type=at_least_one, default=1_000_000)
+    parser.add_argument("--memory-pairs", type=at_least_one, nargs="*", default=[1_000_000, 2_000_000, 4_000_000])
+    parser.add_argument("--workers", type=at_least_one, default=2)
+    parser.add_argument("--repeats", type=at_least_one, default=3)
     arguments = parser.parse_args()
+    if len(arguments.source) != len(arguments.target):
+        parser.error("--source and --target go together, as often the one as the other")
+    with mistakes_told():
+        text = list(read_text(arguments.source, arguments.target))
     with tempfile.TemporaryDirectory() as temporary:
-        results = measure(Path(temporary), arguments)
+        results = measure(Path(temporary), text, arguments)
     print(json.dumps(results, indent=2))
 
 
-def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, object]:
+def measure(folder: Path, text: list[tuple[str, str]], arguments: argparse.Namespace) -> dict[str, object]:
     source, target = folder / "text.en", folder / "text.de"
-    text = list(read_text(arguments.source, arguments.target))
     write_text(text, arguments.pairs, source, target)
     model = train_model(folder, source, target)
     rounds: dict[str, list[float]] = {"prepare": [], "bare_encode": [], "datasets_map": []}
@@ -92,17 +95,15 @@ def say(value: object) -> None:
     print(json.dumps(value), file=sys.stderr, flush=True)
 
 
-def read_text(sources: list[Path] | None, targets: list[Path] | None) -> Iterator[tuple[str, str]]:
-    if not sources or not targets:
+def read_text(sources: list[Path], targets: list[Path]) -> Iterator[tuple[str, str]]:
+    if not sources:
         from septuagint.data.demo.corpus import generate_pairs
 
         yield from itertools.islice(generate_pairs(seed=1), 100_000)
         return
     for source, target in zip(sources, targets, strict=True):
-        corpus = CorpusConfig.model_validate({"source": source, "target": target}, context={"folder": Path()})
-        for block in read_blocks(corpus, (scan_file(source), scan_file(target))):
-            pairs = split_block(block, Layout(form="two files"))
-            yield from zip(pairs.sources, pairs.targets, strict=True)
+        text = read_parallel(source, target)
+        yield from zip(text.sources, text.references, strict=True)
 
 
 def write_text(text: list[tuple[str, str]], num_pairs: int, source: Path, target: Path) -> None:
