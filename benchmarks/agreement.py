@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from arguments import at_least_one, mistakes_told
 
 from septuagint.data.normaliser import normalise
 from septuagint.data.vocabulary import EOS
@@ -33,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("--source", type=Path, required=True)
-    parser.add_argument("--lines", type=int, default=500)
+    parser.add_argument("--lines", type=at_least_one, default=500)
     arguments = parser.parse_args()
     trained = open_trained(arguments.run)
     ids, lengths = trained.vocabulary.encode(
@@ -136,4 +137,5 @@ def _with_eos(folder: Path, trained: Trained) -> Search:
 
 
 if __name__ == "__main__":
-    main()
+    with mistakes_told():
+        main()

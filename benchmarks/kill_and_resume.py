@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from arguments import at_least_one
+
 from septuagint.data.demo.install import install_demo
 from septuagint.data.files import hash_file
 from septuagint.telemetry.events import read_events, record_path
@@ -29,8 +31,8 @@ PROGRAM = [sys.executable, "-m", "septuagint.cli"]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=320, help="length of the run; the demo has 320")
+    parser.add_argument("--kills", type=at_least_one, default=10)
+    parser.add_argument("--steps", type=at_least_one, default=320, help="length of the run; the demo has 320")
     parser.add_argument("--seed", type=int, default=1, help="decides the moments")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

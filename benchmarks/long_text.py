@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from arguments import at_least_one, mistakes_told
+
 from septuagint.inference.text_stream import read_lines
 
 _EMPTY_SHARE = 0.01
@@ -25,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("--source", type=Path, required=True)
-    parser.add_argument("--lines", type=int, default=100_000)
+    parser.add_argument("--lines", type=at_least_one, default=100_000)
     arguments = parser.parse_args()
     known = [line for line in dict.fromkeys(read_lines(arguments.source).lines) if line.strip()]
     with tempfile.TemporaryDirectory() as folder:
@@ -47,10 +49,13 @@ def translate(model: Path, lines: list[str], path: Path) -> tuple[list[str], flo
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     begin = time.perf_counter()
     command = [sys.executable, "-m", "septuagint.cli", "translate", str(model), str(path), "--quiet"]
-    output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    if done.returncode != 0:  # it has said why
+        sys.exit(done.returncode)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    return output.split("\n")[:-1], time.perf_counter() - begin, peak
+    return done.stdout.decode().split("\n")[:-1], time.perf_counter() - begin, peak
 
 
 if __name__ == "__main__":
-    main()
+    with mistakes_told():
+        main()

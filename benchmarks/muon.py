@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from arguments import add_settings
+from arguments import add_settings, at_least_one
 
 from septuagint.batch import Cursor, Microbatch, StepData
 from septuagint.config import Config
@@ -61,11 +61,11 @@ _NUM_WARMUP_STEPS = 3
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=at_least_one, default=1500)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--optimizers", nargs="+", choices=list(RATES), default=list(RATES))
     parser.add_argument("--rates", nargs="+", default=[], metavar="OPTIMIZER=RATE,...")
-    parser.add_argument("--validate-every", type=int, default=100, metavar="STEPS")
+    parser.add_argument("--validate-every", type=at_least_one, default=100, metavar="STEPS")
     add_settings(parser)
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()

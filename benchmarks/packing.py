@@ -10,7 +10,7 @@ import itertools
 import time
 from pathlib import Path
 
-from arguments import add_settings
+from arguments import add_settings, at_least_one, mistakes_told
 
 from septuagint.batch import Cursor
 from septuagint.config_file import load_config
@@ -24,8 +24,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
     add_settings(parser)
-    parser.add_argument("--budgets", type=int, nargs="+", default=[4096, 8192, 16_384, 32_768])
-    parser.add_argument("--blocks", type=int, default=2)
+    parser.add_argument("--budgets", type=at_least_one, nargs="+", default=[4096, 8192, 16_384, 32_768])
+    parser.add_argument("--blocks", type=at_least_one, default=2)
     arguments = parser.parse_args()
     dataset = open_dataset(load_config(arguments.config, arguments.overrides).data, ProgressReport(is_quiet=True))
     print("budget (source, target)  packs   fill source  fill target  planned pairs/s  loaded target tok/s")
@@ -64,4 +64,5 @@ def load(dataset: Dataset, shape: PackShape, num_steps: int = 100) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    with mistakes_told():
+        main()

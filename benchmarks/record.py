@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from arguments import at_least_one
 
 from septuagint.config import TrainingConfig
 from septuagint.telemetry.console import Display
@@ -28,7 +29,7 @@ from septuagint.world import World
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=300, help="lines of the log")
+    parser.add_argument("--events", type=at_least_one, default=300, help="lines of the log")
     parser.add_argument("--step-milliseconds", type=float, default=50.0)
     arguments = parser.parse_args()
     log_every = TrainingConfig().log_every

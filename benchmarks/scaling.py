@@ -38,6 +38,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from arguments import at_least_one
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -86,11 +87,11 @@ def main() -> None:
     overlap = verbs.add_parser("overlap", help="two ranks, with and without overlap")
     overlap.add_argument("--gigabits", type=float, default=1.0, help="rate of the cables, per second")
     for verb, width, pace, microbatches in ((efficiency, 96, 3.0, 4), (overlap, 256, 1.5, 2)):
-        verb.add_argument("--width", type=int, default=width, help="of the model; base itself has 512")
+        verb.add_argument("--width", type=at_least_one, default=width, help="of the model; base itself has 512")
         verb.add_argument("--pace", type=float, default=pace, help="seconds that a microbatch takes")
-        verb.add_argument("--microbatches", type=int, default=microbatches, help="of a step, over all ranks")
+        verb.add_argument("--microbatches", type=at_least_one, default=microbatches, help="of a step, over all ranks")
         verb.add_argument("--bucket-mb", type=float, help="gradients that travel together, in MiB; not the program's")
-        verb.add_argument("--rounds", type=int, default=5)
+        verb.add_argument("--rounds", type=at_least_one, default=5)
         verb.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     missing = why_impossible()

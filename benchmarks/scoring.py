@@ -13,11 +13,12 @@ import sys
 import time
 from pathlib import Path
 
+from arguments import at_least_one, mistakes_told
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from septuagint.inference.evaluation import read_parallel
 from septuagint.inference.scoring import bleu_tokenizer, count_matches
-from septuagint.inference.text_stream import read_lines
 
 
 def main() -> None:
@@ -25,11 +26,10 @@ def main() -> None:
     parser.add_argument("translations", type=Path)
     parser.add_argument("references", type=Path)
     parser.add_argument("--language", default="de")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=at_least_one, default=5)
     arguments = parser.parse_args()
-    lines, references = (list(read_lines(path).lines) for path in (arguments.translations, arguments.references))
-    if len(lines) != len(references):
-        sys.exit(f"{len(lines):,} translations but {len(references):,} references; give files of the same length")
+    text = read_parallel(arguments.translations, arguments.references)
+    lines, references = text.sources, text.references
     times = [measure(number, lines, references, arguments.language) for number in range(arguments.rounds + 1)][1:]
     print(f"{len(lines):,} lines, {sum(map(len, lines)):,} characters")
     for name, seconds in zip(("sacreBLEU", "ours"), zip(*times, strict=True), strict=True):
@@ -55,4 +55,5 @@ def measure(number: int, lines: list[str], references: list[str], language: str)
 
 
 if __name__ == "__main__":
-    main()
+    with mistakes_told():
+        main()

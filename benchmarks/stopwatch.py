@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import torch
-from arguments import add_settings
+from arguments import add_settings, at_least_one, mistakes_told
 
 from septuagint.batch import Cursor
 from septuagint.config_file import load_config
@@ -36,8 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
     add_settings(parser)
-    parser.add_argument("--steps", type=int, default=30, help="of a round")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--steps", type=at_least_one, default=30, help="of a round")
+    parser.add_argument("--rounds", type=at_least_one, default=7)
     arguments = parser.parse_args()
     torch.set_num_threads(available_cores())
     config = load_config(arguments.config, arguments.overrides)
@@ -116,4 +116,5 @@ def _synchronise(device: torch.device) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with mistakes_told():
+        main()

@@ -46,7 +46,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from arguments import add_settings
+from arguments import add_settings, at_least_one
 from marian import Run, begin_marian
 
 from septuagint.batch import Cursor
@@ -108,13 +108,13 @@ def main() -> None:
     parser.add_argument(
         "--ladder", nargs="?", type=int, const=len(LADDER), default=0, metavar="N", help="the last N rungs, or all"
     )
-    parser.add_argument("--budgets", nargs="+", type=int, default=[], help="target tokens of a pack and step")
+    parser.add_argument("--budgets", nargs="+", type=at_least_one, default=[], help="target tokens of a pack and step")
     parser.add_argument("--marian", action="store_true", help="measure Hugging Face's MarianMTModel too")
     parser.add_argument("--kernels", action="store_true", help="where a GPU's time goes, for CONFIG or each preset")
     add_settings(parser)
     parser.add_argument("--device", choices=["auto", "cpu"], default="auto")
-    parser.add_argument("--steps", type=int, default=20, help="in a round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=at_least_one, default=20, help="in a round")
+    parser.add_argument("--rounds", type=at_least_one, default=5)
     parser.add_argument("--warmup", type=int, default=10, help="steps that are not measured")
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     parser.add_argument("--json", action="store_true", help="print everything that was measured")

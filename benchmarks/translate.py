@@ -28,8 +28,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from arguments import at_least_one, mistakes_told
+
+from septuagint.inference.evaluation import read_parallel
 from septuagint.inference.scoring import score
-from septuagint.inference.text_stream import read_lines
 from septuagint.machine import available_cores
 from septuagint.progress import ProgressReport
 
@@ -63,23 +65,24 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--reference", type=Path, required=True)
-    parser.add_argument("--lines", type=int, default=500, help="spread over the whole text")
-    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--lines", type=at_least_one, default=500, help="spread over the whole text")
+    parser.add_argument("--beam", type=at_least_one, default=4)
     parser.add_argument("--fast", type=Path, help="another run, whose speed is compared")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=at_least_one, default=3)
     parser.add_argument("--only", nargs="*", help="names of engines, such as torch or 'translate int8'")
     parser.add_argument("--huggingface", type=Path, help="a Hugging Face export of RUN that is already there")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    sources, references = (read_lines(path).lines for path in (arguments.source, arguments.reference))
-    rows = range(0, len(sources), max(1, len(sources) // arguments.lines))[: arguments.lines]
-    text = [sources[row] for row in rows], [references[row] for row in rows]
+    parallel = read_parallel(arguments.source, arguments.reference)
+    num_lines = len(parallel.sources)
+    rows = range(0, num_lines, max(1, num_lines // arguments.lines))[: arguments.lines]
+    text = [parallel.sources[row] for row in rows], [parallel.references[row] for row in rows]
     with tempfile.TemporaryDirectory() as folder:
         engines = export_all(arguments, Path(folder))
         if arguments.only:
             engines = [engine for engine in engines if engine.name in arguments.only]
-        results = measure(engines, *text, arguments.rounds)
+        results = measure(engines, *text, target_language(arguments.run), arguments.rounds)
     if arguments.json:
         print(json.dumps(results, indent=1))
     else:
@@ -133,6 +136,12 @@ def export_all(arguments: argparse.Namespace, folder: Path) -> list[Engine]:
     return engines
 
 
+def target_language(run: Path) -> str:
+    from septuagint.inference.trained import open_trained
+
+    return str(open_trained(run).config["data"]["target_language"])
+
+
 def _has_ctranslate2_gpu() -> bool:
     import ctranslate2
 
@@ -140,7 +149,7 @@ def _has_ctranslate2_gpu() -> bool:
 
 
 def measure(
-    engines: list[Engine], sources: list[str], references: list[str], num_rounds: int
+    engines: list[Engine], sources: list[str], references: list[str], language: str, num_rounds: int
 ) -> dict[str, dict[str, Any]]:
     """Tokens per second and seconds of each engine, the rounds of all taking turns, and the BLEU of the last."""
     context = multiprocessing.get_context("spawn")
@@ -169,7 +178,7 @@ def measure(
                 "tokens_per_second": statistics.median(rates[engine.name]),
                 "rounds": rates[engine.name],
                 "tokens": num_tokens,
-                "bleu": score(translations, references, "de").bleu,
+                "bleu": score(translations, references, language).bleu,
                 "choice": choice,
             }
     for engine, process in zip(engines, processes, strict=True):
@@ -336,4 +345,5 @@ def print_table(results: dict[str, dict[str, Any]], num_lines: int, arguments: a
 
 
 if __name__ == "__main__":
-    main()
+    with mistakes_told():
+        main()
