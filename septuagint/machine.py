@@ -24,6 +24,11 @@ def has_bf16_products() -> bool:
     return not {"avx512_bf16", "amx_bf16"}.isdisjoint(_read_cpu_info("flags").split())
 
 
+def has_wide_byte_products() -> bool:
+    """Whether its processors have instructions for products of bytes, 64 of them in a register; an OSError likewise."""
+    return "avx512_vnni" in _read_cpu_info("flags").split()
+
+
 def _read_cpu_info(name: str) -> str:
     found = re.search(rf"^{name}\s*:(.*)$", _CPU_INFO.read_text(errors="replace"), re.MULTILINE)
     return found[1] if found else ""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
 import numpy as np
 import torch
 
@@ -17,7 +16,7 @@ from septuagint.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from septuagint.errors import ParityError
 from septuagint.inference.artifact import Artifact
 from septuagint.inference.scoring import Score, score
-from septuagint.inference.translator import Translator
+from septuagint.inference.translator import Translator, open_engine
 from septuagint.model.attention import make_layout
 from septuagint.model.transformer import Transformer
 
@@ -56,7 +55,7 @@ def check_parity(
     model: Transformer, folder: Path, vocabulary: Vocabulary, pairs: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> Parity:
     """Compares a CTranslate2 model in single precision with the checkpoint; too large a difference is a ParityError."""
-    engine = ctranslate2.Translator(str(folder), compute_type="float32")
+    engine = open_engine(folder, "cpu", 1)
     names = vocabulary.pieces
     sides = [[[names[i] for i in pair[side][:-1]] for pair in pairs] for side in (0, 1)]
     found = [result.log_probs for result in engine.score_batch(*sides, max_input_length=0)]

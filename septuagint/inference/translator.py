@@ -23,7 +23,7 @@ from septuagint.inference.artifact import MODEL, Artifact
 from septuagint.inference.length_batches import batches_of_similar_length
 from septuagint.inference.segmenter import Segment, join_translations, split_text
 from septuagint.inference.spelled import decode_pieces
-from septuagint.machine import available_cores
+from septuagint.machine import available_cores, has_wide_byte_products
 
 MAX_BEAM_SIZE = 32
 # Pieces that CTranslate2 gets at a time, padding counted in. More are hardly faster, and less evenly spread over cores.
@@ -245,7 +245,10 @@ def _finish(job: Job, advance: Callable[[int], None]) -> Iterator[Translation]:
 
 
 def open_engine(model: Path, device: str, num_threads: int) -> ctranslate2.Translator:
-    """CTranslate2 on a folder of its own: on a CPU, each thread translates batches of its own."""
+    """CTranslate2 on a folder of its own: on a CPU, each thread translates batches of its own.
+
+    What is first opened decides for the whole process how wide registers may be, so all of it is opened here.
+    """
     _allow_wide_registers()
     return ctranslate2.Translator(
         str(model), device=device, inter_threads=num_threads, intra_threads=1, max_queued_batches=-1
@@ -258,7 +261,7 @@ def _allow_wide_registers() -> None:
     Those that can multiply bytes in wide registers do not. It reads this when its first model is opened.
     """
     with contextlib.suppress(OSError):
-        if "avx512_vnni" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split():
+        if has_wide_byte_products():
             os.environ.setdefault("CT2_FORCE_CPU_ISA", "AVX512")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from septuagint.inference.model_card import Background, write_card
 from septuagint.inference.parity import score_artifact
 from septuagint.inference.scoring import Score, score
 from septuagint.inference.trained import open_trained
-from septuagint.machine import cpu_model
+from septuagint.machine import cpu_model, has_wide_byte_products
 from septuagint.training.checkpoint import (
     checkpoint_path,
     load_weights,
@@ -42,6 +43,7 @@ from tests.inference.conftest import (
     copy_run,
     open_translator,
     prepare_with_learned_text,
+    septuagint,
     write_other_text,
 )
 from tests.training.conftest import Program
@@ -194,6 +196,14 @@ class TestChecks:
         assert result.stderr.startswith("error: the exported model does not say what the checkpoint says")
         assert "Traceback" not in result.stderr
         assert names_in(tmp_path) == []
+
+    @pytest.mark.skipif(not has_wide_byte_products(), reason="this processor has no wide registers to choose")
+    def test_it_is_checked_and_timed_with_the_registers_that_translate(self, run_folder, artifact_folder, tmp_path):
+        environment = os.environ | {"CT2_VERBOSE": "1"}
+        exporting = septuagint("export", run_folder, "--to", tmp_path / "a", env=environment)
+        translating = septuagint("translate", artifact_folder, text=b"a\n", env=environment)
+        registers = [set(re.findall(rb"Selected ISA: (\w+)", result.stderr)) for result in (exporting, translating)]
+        assert registers == [{b"AVX512"}, {b"AVX512"}]
 
 
 class TestTestSets:
