@@ -171,7 +171,7 @@ def train_learner(project: Project, *overrides: str) -> dict[str, Answer]:
 
 def test_overfitting_on_200_pairs_and_not_on_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     few = make_learner(tmp_path / "few", monkeypatch, num_pairs=200)
-    found = train_learner(few, "training.max_steps=350", "training.validate_every=35")["overfitting"]
+    found = train_learner(few, "training.max_steps=700", "training.validate_every=70")["overfitting"]
     assert found.verdict == "yes", found
     many = make_learner(tmp_path / "many", monkeypatch, num_pairs=20_000)
     found = train_learner(many, "training.max_steps=50", "training.validate_every=10")["overfitting"]
