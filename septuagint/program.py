@@ -40,6 +40,8 @@ def run_program(call: Callable[[], None]) -> NoReturn:
     try:
         try:
             call()
+        except Stopped as stopped:
+            raise _reason(stopped) from None
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -73,8 +75,17 @@ def run_program(call: Callable[[], None]) -> NoReturn:
     sys.exit(0)
 
 
+def _reason(stopped: Stopped) -> BaseException:
+    """The error that was on its way already, if there was one: where a rank fails, its launcher stops the others."""
+    error = stopped.__context__
+    while error is not None and not isinstance(error, UserError | LostPeerError | DriftError | ParityError):
+        error = error.__context__
+    return error or stopped
+
+
 def _leave(code: int) -> NoReturn:
     """Takes nothing apart that would wait: a world for the rank that it lost, CTranslate2 for all that it was given."""
+    _end_at_signals()
     torch_distributed = sys.modules.get("torch.distributed")
     is_in_world = torch_distributed is not None and torch_distributed.is_initialized()
     if not is_in_world and "ctranslate2" not in sys.modules:
@@ -100,6 +111,10 @@ def _nowhere() -> TextIO:
 
 def stop(number: int, frame: FrameType | None) -> None:
     """The handler of a signal. A second one ends the program at once, wherever it is."""
-    for again in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(again, signal.SIG_DFL)
+    _end_at_signals()
     raise Stopped(number)
+
+
+def _end_at_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)

@@ -233,7 +233,21 @@ class Loop:
                     in_a_row=numbers.skipped_in_a_row,
                 )
             if numbers.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
-                raise NotFiniteError(_not_finite(self.run_path, numbers, self.settings))
+                self._wait_for_disks()  # the last checkpoint may be on its way, and the message names it
+                raise self._not_finite(numbers)
+
+    def _not_finite(self, numbers: StepNumbers) -> NotFiniteError:
+        saved, precision = find_checkpoints(self.run_path), self.training.precision
+        kept = f"the last checkpoint, {saved[0][1]}, is intact" if saved else "no checkpoint had been written yet"
+        instead = "" if precision == "fp32" else f', or use training.precision = "fp32" instead of "{precision}"'
+        error = NotFiniteError(
+            f"the loss or the gradient was not finite in {numbers.skipped_in_a_row} steps in a row, up to step "
+            f"{numbers.step:,} (loss {numbers.loss:.3g}, gradient norm {numbers.gradient_norm:.3g}); none of them "
+            f"changed the weights, and {kept}. In a new run folder (--run), lower training.learning_rate, or raise "
+            f"training.warmup_steps = {self.settings.warmup_steps}{instead}"
+        )
+        error.is_told = self.world.is_leader
+        return error
 
     def _log(self) -> None:
         with self.outside("logging"):
@@ -432,14 +446,3 @@ def _is_of_compiler(error: Exception) -> bool:
     frames = traceback.walk_tb(error.__traceback__)
     modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in frames)
     return any(module.startswith(("torch._dynamo", "torch._inductor", "triton.")) for module in modules)
-
-
-def _not_finite(run: Path, numbers: StepNumbers, settings: TrainingConfig) -> str:
-    saved = find_checkpoints(run)
-    kept = f"the last checkpoint, {saved[0][1]}, is intact" if saved else "no checkpoint had been written yet"
-    return (
-        f"the loss or the gradient was not finite in {numbers.skipped_in_a_row} steps in a row, up to step "
-        f"{numbers.step:,} (loss {numbers.loss:.3g}, gradient norm {numbers.gradient_norm:.3g}); none of them "
-        f"changed the weights, and {kept}. Lower training.learning_rate, raise training.warmup_steps = "
-        f'{settings.warmup_steps}, or use training.precision = "fp32", in a new run folder (--run)'
-    )

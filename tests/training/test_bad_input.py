@@ -4,13 +4,23 @@ import json
 import os
 import re
 import shutil
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from septuagint.data.files import hash_json
 from septuagint.errors import CheckpointError, ConfigError, DataError, UserError
-from septuagint.training.checkpoint import checkpoint_path, find_checkpoints, load_checkpoint, load_weights
+from septuagint.training import checkpoint_writer
+from septuagint.training.checkpoint import (
+    SavedCheckpoint,
+    checkpoint_path,
+    find_checkpoints,
+    load_checkpoint,
+    load_weights,
+    write_checkpoint,
+)
 from septuagint.training.loop import MAX_SKIPPED_IN_A_ROW
 from tests.data.conftest import Project
 from tests.training.conftest import SETTINGS, Tiny, toy_text
@@ -190,15 +200,30 @@ class TestCheckpoints:
 
 
 class TestNumbers:
-    def test_many_steps_in_a_row_that_are_not_finite_stop_the_run(self, tiny):
+    def test_many_steps_in_a_row_that_are_not_finite_stop_the_run(self, tiny, monkeypatch):
+        def write_slowly(run: Path, step: int, *content: Any) -> SavedCheckpoint:
+            time.sleep(0.5 if step == 48 else 0)  # still on its way when the run stops
+            return write_checkpoint(run, step, *content)
+
+        monkeypatch.setattr(checkpoint_writer, "write_checkpoint", write_slowly)
         settings = ["learning_rate=1e30", "warmup_steps=1", "max_steps=100", "validate_every=100", "sample_every=100"]
         message = refused(tiny, UserError, *(f"training.{setting}" for setting in settings))
         assert f"not finite in {MAX_SKIPPED_IN_A_ROW} steps in a row, up to step 51" in message
         last = checkpoint_path(tiny.run_path("run"), 48)
         assert f"the last checkpoint, {last}, is intact" in message
+        assert "fp32" not in message  # it was
         assert load_checkpoint(last).state["skipped_in_a_row"] == 47
         assert [event["reason"] for event in tiny.events(kind="stop")] == ["not_finite"]
         skipped = tiny.events(kind="skipped")
         assert [event["in_a_row"] for event in skipped] == list(range(1, MAX_SKIPPED_IN_A_ROW + 1))
         (attempt,) = json.loads((tiny.run_path("run") / "environment.json").read_bytes())["attempts"]
         assert attempt["outcome"].startswith("NotFiniteError: the loss or the gradient was not finite")
+
+    def test_it_is_told_once_whatever_the_number_of_ranks_and_with_a_cure(self, tiny):
+        settings = ["learning_rate=1e30", "warmup_steps=1", "max_steps=100", "precision=bf16"]
+        options = ("--quiet", "--workers", "2")
+        program = tiny.command(*(f"training.{setting}" for setting in settings), options=options)
+        assert program.exit_code == 2
+        (line,) = program.stderr.splitlines()
+        assert line.startswith("error: the loss or the gradient was not finite")
+        assert line.endswith('training.precision = "fp32" instead of "bf16"')
