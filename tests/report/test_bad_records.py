@@ -89,7 +89,7 @@ def put(event: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
     with contextlib.suppress(KeyError, IndexError, TypeError):  # an earlier change has taken it away
         for key in path[:-1]:
             target = target[key]
-        target[path[-1]] = value
+        target[path[-1]] = copy.deepcopy(value)  # a later change may go into it
 
 
 def test_the_record_itself_is_good(events, tmp_path):
