@@ -24,7 +24,7 @@ MODEST = settings(max_examples=100, deadline=None, suppress_health_check=[Health
 BYTES = st.lists(
     st.sampled_from([b"\n", b"\r", b"a", b"\x00", b"\xc3\xa9", b"\xff", b"\xe2\x80\xa8"]) | st.binary()
 ).map(b"".join)
-MAGIC = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\xff\xfe", b"\xfe\xff")
+MAGIC = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
 
 
 @pytest.fixture
