@@ -271,8 +271,10 @@ class Loop:
             check_no_drift(list(self.training.model.parameters()), step, self.world)
 
     def record_last_times(self) -> None:
-        """What there was after the last line of the log."""
+        """What there was after the last line of the log, with the wait for those who come last."""
         self.watch.enter("logging")
+        with self.outside("logging"):
+            self.world.gather(None)
         self.events.emit("steps", **self.timekeeper.take(self.progress.step)[0])
 
     def _eta_seconds(self, seconds_per_step: float) -> float:

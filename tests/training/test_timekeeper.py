@@ -23,7 +23,6 @@ def events_of(tiny: Tiny, rank: int, kind: str) -> list[Event]:
 def test_the_record_accounts_for_all_time_on_every_rank(tiny: Tiny, num_ranks: int):
     program = tiny.command("training.max_steps=30", options=("--quiet", "--workers", str(num_ranks)))
     assert program.exit_code == 0, program.stderr
-    missing = []
     for rank in range(num_ranks):
         splits = events_of(tiny, rank, "steps")
         (begin,) = (event["time"] for event in events_of(tiny, rank, "attempt"))
@@ -33,11 +32,9 @@ def test_the_record_accounts_for_all_time_on_every_rank(tiny: Tiny, num_ranks: i
             assert np.sum([split[part] for part in STEP_PARTS], axis=0) == pytest.approx(split["wall"], abs=1e-5)
             assert min((value for part in STEP_PARTS for value in split[part]), default=0) >= 0
         total = sum(sum(split["wall"]) + sum(split["outside_seconds"].values()) for split in splits)
-        missing.append((splits[-1]["time"] - begin - total) / total)
+        assert total == pytest.approx(splits[-1]["time"] - begin, rel=0.02, abs=0.05)
         outside = {part for split in splits for part in split["outside_seconds"]}
         assert {"start", "validation", "checkpoint", "sample", "logging"} <= outside
-    assert min(missing) == pytest.approx(0, abs=0.02)  # whoever comes last to the last exchange waits for nobody
-    assert max(missing) < 0.2
 
 
 def test_a_line_of_the_log_has_the_means_of_its_steps(tiny: Tiny):
