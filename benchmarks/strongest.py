@@ -1,25 +1,29 @@
-"""The strongest model that a text allows: trained on more than the text itself, if that pays.
+"""The strongest model that a text allows: trained for longer, and on more than the text itself, if that pays.
 
-    python benchmarks/strongest.py CONFIG --folder DIR [--beside {turned,translations}] [--set KEY=VALUE ...]
-               [--forward KEY=VALUE ...] [--both KEY=VALUE ...] [--finished KEY=VALUE ...]
+    python benchmarks/strongest.py CONFIG --folder DIR [--beside {nothing,turned,translations}] [--set KEY=VALUE ...]
+               [--forward KEY=VALUE ...] [--finished KEY=VALUE ...] [--both KEY=VALUE ...]
                [--backward KEY=VALUE ...] [--student KEY=VALUE ...] [--teacher-beams 2]
                [--beams 4] [--json FILE] [--no-artifact]
 
 CONFIG is the configuration of a prepared data folder with test sets. Nothing but that folder is read, so it can be
 brought to the machine that trains. In DIR, one after the other, and only what is not there yet:
 
-    text/      the text of the data folder, a file for each corpus and language
     forward/   trained on the text alone
-    both/      trained on the text, and on the same text turned round beside it: one network, both directions
-    finished/  only with --finished: begins with the weights of `both`, and is trained on the text alone
+    finished/  only with --finished: begins with the weights of the part before it, and is trained on the text alone
     artifact/  the strongest, for CTranslate2 in int8; its card has scores on the test sets, and its speed
 
-With `--beside translations`, what two teachers say stands beside the text (data diversification). `forward` is one:
+With `--beside turned`, `finished` begins with a network that knows both directions:
+
+    text/      the text of the data folder, a file for each corpus and language
+    both/      trained on the text, and on the same text turned round beside it
+
+With `--beside translations`, it begins with one that learned what two teachers say, too (data diversification).
+`forward` is one of them:
 
     backward/  a teacher for the other direction
     said/      training sources as `forward` translates them, training targets as `backward` does; said anew when a
                teacher has been trained further (a student of the old text is then refused: move DIR/student away)
-    student/   in place of `both`: trained on the text, and on both translations of it beside it
+    student/   trained on the text, and on both translations of it beside it
 
 `--set` changes settings of CONFIG for all of them, the others those of one. The best on validation text is the
 strongest, of all but `backward`: it alone is scored on the test sets, as `results.py` does, and exported.
@@ -57,9 +61,9 @@ from septuagint.training.checkpoint_files import read_manifest
 from septuagint.training.precision import choose_device
 
 SPLITS = ("train", "valid", "test")
-PARTS = ("forward", "both", "finished", "backward", "student")
-# What can stand beside the text, and the part that is trained on both.
-BESIDE = {"turned": "both", "translations": "student"}
+PARTS = ("forward", "finished", "both", "backward", "student")
+# What can stand beside the text, and the part that `finished` begins with.
+BESIDE = {"nothing": "forward", "turned": "both", "translations": "student"}
 _ANY_LANGUAGE = {"min_script_share": 0.0, "language": False}
 # A translation of so many lines is some seconds of a GPU, half a minute of a CPU.
 _LINES_AT_A_TIME = {"cuda": 50_000, "cpu": 2_000}
@@ -70,7 +74,7 @@ def main() -> None:
     parser.add_argument("config", type=Path)
     parser.add_argument("--folder", type=Path, required=True)
     add_settings(parser)
-    parser.add_argument("--beside", choices=BESIDE, default="turned", help="what stands beside the text")
+    parser.add_argument("--beside", choices=BESIDE, default="nothing", help="what stands beside the text")
     for part in PARTS:
         told = f"settings of DIR/{part}"
         parser.add_argument(f"--{part}", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=told)
@@ -117,27 +121,17 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
     for part in PARTS:  # a mistake in the last of them, too, before the first is trained
         load_config(arguments.config, [*arguments.overrides, *getattr(arguments, part)])
     config = load_config(arguments.config, arguments.overrides)
-    dataset = open_dataset(config.data, ProgressReport(is_quiet=True))
-    texts = write_text(dataset, folder / "text" / dataset.manifest.fingerprint[:12])
     candidates = {"forward": (arguments.config, [*arguments.overrides, *arguments.forward])}
     parts = {"forward": train_part(folder / "forward", *candidates["forward"])}
     said: dict[str, dict[str, float]] = {}
-    if arguments.beside == "turned":
-        entries = [entry | {"name": f"turned-{entry['name']}"} for entry in turned(texts["train"])]
-        # It has been filtered the right way round; the other way round, a side is in another script than expected.
-        config = config.model_copy(update={"filters": config.filters.model_copy(update=_ANY_LANGUAGE)})
-    else:
-        swapped = {split: turned(corpora) for split, corpora in texts.items()}
-        backward = write_config(folder / "backward.toml", config, dataset, swapped, is_turned=True)
-        parts["backward"] = train_part(folder / "backward", backward, arguments.backward)
-        entries, said = translations(folder, dataset, texts["train"], arguments.teacher_beams or 2)
-    more = BESIDE[arguments.beside]
-    wide = write_config(folder / f"{more}.toml", config, dataset, texts | {"train": [*texts["train"], *entries]})
-    candidates[more] = wide, getattr(arguments, more)
-    parts[more] = train_part(folder / more, *candidates[more])
+    begun = BESIDE[arguments.beside]
+    if begun != "forward":
+        wide, said = write_wide_text(folder, config, parts, arguments)
+        candidates[begun] = wide, getattr(arguments, begun)
+        parts[begun] = train_part(folder / begun, *candidates[begun])
     if arguments.finished:
-        begun = f"training.init_from={folder / more}"
-        candidates["finished"] = arguments.config, [*arguments.overrides, begun, *arguments.finished]
+        weights = f"training.init_from={folder / begun}"
+        candidates["finished"] = arguments.config, [*arguments.overrides, weights, *arguments.finished]
         parts["finished"] = train_part(folder / "finished", *candidates["finished"])
     strongest = max(candidates, key=lambda name: parts[name]["validation_bleu"])
     path, overrides = candidates[strongest]
@@ -154,6 +148,26 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
         "parts": parts,
         "said": said,
     }
+
+
+def write_wide_text(
+    folder: Path, config: Config, parts: dict[str, dict[str, Any]], arguments: argparse.Namespace
+) -> tuple[Path, dict[str, dict[str, float]]]:
+    """The configuration of the text with what stands beside it; what teachers said, who are trained here, among it."""
+    dataset = open_dataset(config.data, ProgressReport(is_quiet=True))
+    texts = write_text(dataset, folder / "text" / dataset.manifest.fingerprint[:12])
+    said: dict[str, dict[str, float]] = {}
+    if arguments.beside == "turned":
+        entries = [entry | {"name": f"turned-{entry['name']}"} for entry in turned(texts["train"])]
+        # It has been filtered the right way round; the other way round, a side is in another script than expected.
+        config = config.model_copy(update={"filters": config.filters.model_copy(update=_ANY_LANGUAGE)})
+    else:
+        swapped = {split: turned(corpora) for split, corpora in texts.items()}
+        backward = write_config(folder / "backward.toml", config, dataset, swapped, is_turned=True)
+        parts["backward"] = train_part(folder / "backward", backward, arguments.backward)
+        entries, said = translations(folder, dataset, texts["train"], arguments.teacher_beams or 2)
+    wide = texts | {"train": [*texts["train"], *entries]}
+    return write_config(folder / f"{BESIDE[arguments.beside]}.toml", config, dataset, wide), said
 
 
 def check_exports() -> None:

@@ -44,9 +44,29 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+def test_a_network_goes_on_from_its_own_weights(project, tmp_path):
+    folder = tmp_path / "strong"
+    command = [BENCHMARKS / "strongest.py", project / "news.toml", "--folder", folder, "--json", tmp_path / "told.json"]
+    command += ["--finished", "training.max_steps=40"]
+    told = build(command)
+    assert {name: part["validations"][-1]["step"] for name, part in told["parts"].items()} == {
+        "forward": 20,
+        "finished": 40,
+    }
+    (attempt,) = (event for event in read_events(record_path(folder / "finished", 0)) if event["event"] == "attempt")
+    assert attempt["settings"]["training"]["init_from"] == str(folder / "forward")
+    found = {name: part["validation_bleu"] for name, part in told["parts"].items()}
+    assert found[told["strongest"]] == max(found.values()) == told["runs"][0]["validation_bleu"]
+    weights = hash_file(folder / told["strongest"] / "best/model.safetensors")
+    assert Artifact(folder / "artifact").manifest.origin.weights_sha256 == weights
+    assert not (folder / "text").exists()
+
+
+@pytest.mark.slow
 def test_a_network_learns_both_directions_and_is_finished_in_one(project, tmp_path):
     folder = tmp_path / "strong"
     command = [BENCHMARKS / "strongest.py", project / "news.toml", "--folder", folder, "--json", tmp_path / "told.json"]
+    command += ["--beside", "turned"]
     command += ["--both", "training.max_steps=10", "--finished", "training.max_steps=40"]
     first = build(command)
     last_steps = {name: part["validations"][-1]["step"] for name, part in first["parts"].items()}
