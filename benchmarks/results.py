@@ -172,7 +172,11 @@ def translate(network: Transformer, trained: Trained, sources: Sentences, num_be
     device = next(network.parameters()).device
     precision = choose_precision(trained.config["training"]["precision"], device)
     found = translate_ids(network, list(sources), beam_size=num_beams, dtype=DTYPES[precision])
-    return [decode_ids(trained.vocabulary, best.ids, source) for (best, *_), source in zip(found, sources, strict=True)]
+    language = trained.config["data"]["target_language"]
+    return [
+        decode_ids(trained.vocabulary, best.ids, source, language)
+        for (best, *_), source in zip(found, sources, strict=True)
+    ]
 
 
 def show(result: dict[str, Any], *, is_markdown: bool) -> None:

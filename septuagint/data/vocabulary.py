@@ -77,6 +77,10 @@ class Vocabulary:
         text: str = self._processor.decode([int(i) for i in ids])
         return text
 
+    def has_bytes(self, ids: Iterable[int]) -> bool:
+        """Whether some of these ids are bytes of characters without a piece."""
+        return any(self._processor.is_byte(int(i)) for i in ids)
+
     def encode_pieces(self, lines: list[str]) -> list[list[str]]:
         """The pieces of each line as text, without EOS."""
         # One by one: for a list SentencePiece starts a thread, which takes five times as long as a short line.

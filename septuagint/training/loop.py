@@ -298,8 +298,9 @@ class Loop:
         self._make_room()
         text = self.dataset.valid[0]
         row = self.progress.step // self.settings.sample_every % len(text.source)
+        language = self.dataset.manifest.target_language
         with weights_for_translation(self.training):
-            (translation,) = translate_share(self.training, [text.source[row]], self.dataset.vocabulary)
+            (translation,) = translate_share(self.training, [text.source[row]], self.dataset.vocabulary, language)
         self.events.emit(
             "sample",
             step=self.progress.step,

@@ -104,7 +104,8 @@ def measure_share(
     rank, size = training.world.rank, training.world.size
     # Dealt by length, so that all ranks have the same to do.
     mine = sorted(lines, key=lambda line: -len(sets[line[0]].source[line[1]]))[rank::size]
-    translations = translate_share(training, [sets[place].source[row] for place, row in mine], vocabulary, advance)
+    sources = [sets[place].source[row] for place, row in mine]
+    translations = translate_share(training, sources, vocabulary, target_language, advance)
     found: list[tuple[list[str], list[str]]] = [([], []) for _ in sets]
     for (place, row), translation in zip(mine, translations, strict=True):
         hypotheses, references = found[place]
@@ -140,6 +141,7 @@ def translate_share(
     training: Training,
     sources: Sequence[np.ndarray],
     vocabulary: Vocabulary,
+    target_language: str,
     advance: Callable[[int], None] = lambda num_sentences: None,
 ) -> list[str]:
     """This rank's own translations with the weights as they are, as text."""
@@ -151,7 +153,10 @@ def translate_share(
         may_compile=training.settings.compile != "off",
         advance=advance,
     )
-    return [decode_ids(vocabulary, best.ids, source) for (best, *_), source in zip(found, sources, strict=True)]
+    return [
+        decode_ids(vocabulary, best.ids, source, target_language)
+        for (best, *_), source in zip(found, sources, strict=True)
+    ]
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ def spell(content: bytes) -> list[str]:
     return [f"<0x{byte:02X}>" for byte in content]
 
 
-PIZZA, SMILE = spell("🍕".encode()), spell("😀".encode())
+PIZZA, SMILE, HAN = spell("🍕".encode()), spell("😀".encode()), spell("䟍".encode())
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,21 @@ PIZZA, SMILE = spell("🍕".encode()), spell("😀".encode())
         (["▁red"], ["▁rot", *spell(b"\xff")], ["▁rot"]),  # out of nowhere
         ([*SMILE], [*spell(b"\xf0"), "▁und", *spell(b"\xf0")], [*SMILE, "▁und"]),  # twice
         (["▁red"], ["▁rot", *spell("ż".encode())], ["▁rot", *spell("ż".encode())]),  # right, if it is not the source's
+        (["▁red"], ["▁rot", *HAN], ["▁rot", *HAN]),  # nothing is missing
+        ([*PIZZA, "▁", *SMILE], [*HAN, "▁", *spell(b"\xf0")], [*PIZZA, "▁", *SMILE]),  # whole, and not what was meant
+        ([*SMILE], [*spell("☃".encode()), "▁", *HAN], [*SMILE, "▁", *HAN]),  # no letter; then nothing is missing
+        ([*SMILE], [*spell("ż".encode())], [*spell("ż".encode())]),  # a letter that the language is written with
         ([*spell("\ufffd".encode())], [*spell("\ufffd".encode())], [*spell("\ufffd".encode())]),  # it was told so
     ],
 )
 def test_what_is_no_character_becomes_that_of_the_source(source, found, mended):
-    assert mend_spelling(found, source) == mended
+    assert mend_spelling(found, source, "de") == mended
+
+
+def test_letters_of_the_language_may_be_the_translation():
+    for language in ("ja", "zh-Hant", "xx"):  # of the last nobody knows how it is written
+        assert mend_spelling(HAN, SMILE, language) == HAN
+    assert mend_spelling(spell("ż".encode()), SMILE, "ja") == SMILE
 
 
 PIECES = st.lists(
@@ -49,23 +59,26 @@ PIECES = st.lists(
 @given(pieces=PIECES, source=st.text(alphabet="red 🍕😀ż你", max_size=8))
 def test_no_translation_has_more_broken_characters_than_its_source(vocabulary, pieces, source):
     (source_pieces,) = vocabulary.encode_pieces([source])
-    text = decode_pieces(vocabulary, pieces, source_pieces)
+    text = decode_pieces(vocabulary, pieces, source_pieces, "de")
     assert "\ufffd" not in text
-    assert mend_spelling(mend_spelling(pieces, source_pieces), source_pieces) == mend_spelling(pieces, source_pieces)
+    mended = mend_spelling(pieces, source_pieces, "de")
+    assert mend_spelling(mended, source_pieces, "de") == mended
 
 
 @settings(max_examples=50)
-@given(text=st.text(max_size=20), source=st.text(max_size=20))
-def test_text_that_is_right_stays_as_it_is_by_ids_and_by_pieces(vocabulary, text, source):
+@given(text=st.text(max_size=20), source=st.text(max_size=20), language=st.sampled_from(["de", "ja", "xx"]))
+def test_text_that_is_right_stays_as_it_is_by_ids_and_by_pieces(vocabulary, text, source, language):
     ids, source_ids = (vocabulary.encode([line])[0] for line in (text, source))
     pieces, source_pieces = vocabulary.encode_pieces([text, source])
-    assert decode_pieces(vocabulary, pieces, source_pieces) == decode_ids(vocabulary, ids, source_ids)
-    if "\ufffd" not in text:
-        assert decode_ids(vocabulary, ids, source_ids) == vocabulary.decode(ids)
+    by_ids = decode_ids(vocabulary, ids, source_ids, language)
+    assert decode_pieces(vocabulary, pieces, source_pieces, language) == by_ids
+    if "\ufffd" not in text and not vocabulary.has_bytes(source_ids):
+        assert by_ids == vocabulary.decode(ids)
+    assert decode_ids(vocabulary, ids, ids, language) == vocabulary.decode(ids)  # all of the source is there
 
 
 def test_ids_are_mended_as_pieces_are(vocabulary):
     (source_ids, _), (ids, _) = vocabulary.encode(["red 😀"]), vocabulary.encode(["rot 😀"])
     broken = np.delete(ids, -2)  # the last byte; behind it is EOS
     assert "\ufffd" in vocabulary.decode(broken)
-    assert decode_ids(vocabulary, broken, source_ids) == "rot 😀"
+    assert decode_ids(vocabulary, broken, source_ids, "de") == "rot 😀"
