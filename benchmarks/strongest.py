@@ -126,7 +126,8 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
     said: dict[str, dict[str, float]] = {}
     begun = BESIDE[arguments.beside]
     if begun != "forward":
-        wide, said = write_wide_text(folder, config, parts, arguments)
+        wide, teachers, said = write_wide_text(folder, config, arguments)
+        parts |= teachers
         candidates[begun] = wide, getattr(arguments, begun)
         parts[begun] = train_part(folder / begun, *candidates[begun])
     if arguments.finished:
@@ -151,11 +152,12 @@ def build(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def write_wide_text(
-    folder: Path, config: Config, parts: dict[str, dict[str, Any]], arguments: argparse.Namespace
-) -> tuple[Path, dict[str, dict[str, float]]]:
-    """The configuration of the text with what stands beside it; what teachers said, who are trained here, among it."""
+    folder: Path, config: Config, arguments: argparse.Namespace
+) -> tuple[Path, dict[str, dict[str, Any]], dict[str, dict[str, float]]]:
+    """The configuration of the text with what stands beside it; the teacher that was trained for it; what was said."""
     dataset = open_dataset(config.data, ProgressReport(is_quiet=True))
     texts = write_text(dataset, folder / "text" / dataset.manifest.fingerprint[:12])
+    teachers: dict[str, dict[str, Any]] = {}
     said: dict[str, dict[str, float]] = {}
     if arguments.beside == "turned":
         entries = [entry | {"name": f"turned-{entry['name']}"} for entry in turned(texts["train"])]
@@ -164,10 +166,10 @@ def write_wide_text(
     else:
         swapped = {split: turned(corpora) for split, corpora in texts.items()}
         backward = write_config(folder / "backward.toml", config, dataset, swapped, is_turned=True)
-        parts["backward"] = train_part(folder / "backward", backward, arguments.backward)
+        teachers["backward"] = train_part(folder / "backward", backward, arguments.backward)
         entries, said = translations(folder, dataset, texts["train"], arguments.teacher_beams or 2)
     wide = texts | {"train": [*texts["train"], *entries]}
-    return write_config(folder / f"{BESIDE[arguments.beside]}.toml", config, dataset, wide), said
+    return write_config(folder / f"{BESIDE[arguments.beside]}.toml", config, dataset, wide), teachers, said
 
 
 def check_exports() -> None:
