@@ -172,9 +172,10 @@ def translate(network: Transformer, trained: Trained, sources: Sentences, num_be
     device = next(network.parameters()).device
     precision = choose_precision(trained.config["training"]["precision"], device)
     found = translate_ids(network, list(sources), beam_size=num_beams, dtype=DTYPES[precision])
-    language = trained.config["data"]["target_language"]
+    data = trained.config["data"]
+    languages = data["source_language"], data["target_language"]
     return [
-        decode_ids(trained.vocabulary, best.ids, source, language)
+        decode_ids(trained.vocabulary, best.ids, source, languages)
         for (best, *_), source in zip(found, sources, strict=True)
     ]
 

@@ -156,7 +156,7 @@ def open_evaluation_sets(folder: Path, manifest: Manifest, corpora: Sequence[Cor
 def _check_agreement(data: DataConfig, manifest: Manifest) -> None:
     """The folder must have been prepared from what the configuration lists, and from its recipe."""
     languages = (data.source_language, data.target_language)
-    prepared = (manifest.source_language, manifest.target_language)
+    prepared = manifest.languages
     if languages != prepared:
         raise DataError(
             f"{data.folder}: prepared for {prepared[0]} to {prepared[1]}, but the configuration says "

@@ -115,6 +115,11 @@ class Manifest(Entry):
     test: tuple[Corpus, ...]
 
     @property
+    def languages(self) -> tuple[str, str]:
+        """Of the source and of the target."""
+        return self.source_language, self.target_language
+
+    @property
     def splits(self) -> dict[str, tuple[Corpus, ...]]:
         """The corpora by what they are for."""
         return {"train": self.train, "valid": self.valid, "test": self.test}

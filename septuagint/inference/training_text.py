@@ -45,8 +45,7 @@ def find_difference(manifest: Manifest, run: Path, languages: tuple[str, str], f
     """
     if manifest.fingerprint == fingerprint:
         return None
-    now = manifest.source_language, manifest.target_language
-    if now != languages:
+    if (now := manifest.languages) != languages:
         return f"was prepared anew for {' to '.join(now)}, but the run translates {' to '.join(languages)}"
     recorded = {corpus.name: corpus.inputs for corpus in recorded_corpora(run, fingerprint)}
     if not recorded:

@@ -163,7 +163,8 @@ class Translator:
 
     def decode(self, pieces: list[str], source_pieces: list[str]) -> str:
         """The pieces of a translation as one line of text: a model may write a line break, as bytes."""
-        return normalise(decode_pieces(self._vocabulary, pieces, source_pieces, self.manifest.target_language))
+        languages = self.manifest.source_language, self.manifest.target_language
+        return normalise(decode_pieces(self._vocabulary, pieces, source_pieces, languages))
 
 
 class Job:

@@ -298,9 +298,9 @@ class Loop:
         self._make_room()
         text = self.dataset.valid[0]
         row = self.progress.step // self.settings.sample_every % len(text.source)
-        language = self.dataset.manifest.target_language
+        languages = self.dataset.manifest.languages
         with weights_for_translation(self.training):
-            (translation,) = translate_share(self.training, [text.source[row]], self.dataset.vocabulary, language)
+            (translation,) = translate_share(self.training, [text.source[row]], self.dataset.vocabulary, languages)
         self.events.emit(
             "sample",
             step=self.progress.step,
@@ -354,7 +354,7 @@ class Loop:
                     sample_batches=self._sample_batches,
                     sets=self.dataset.valid,
                     vocabulary=self.dataset.vocabulary,
-                    target_language=self.dataset.manifest.target_language,
+                    languages=self.dataset.manifest.languages,
                     advance=self._break_off_at_signal,
                 )
             )

@@ -96,7 +96,7 @@ def measure_share(
     sample_batches: Sequence[Microbatch],
     sets: Sequence[EvaluationSet],
     vocabulary: Vocabulary,
-    target_language: str,
+    languages: tuple[str, str],
     advance: Callable[[int], None],
 ) -> Share:
     """This rank's part of a validation of the weights as they are. `advance` may raise to break it off."""
@@ -105,14 +105,14 @@ def measure_share(
     # Dealt by length, so that all ranks have the same to do.
     mine = sorted(lines, key=lambda line: -len(sets[line[0]].source[line[1]]))[rank::size]
     sources = [sets[place].source[row] for place, row in mine]
-    translations = translate_share(training, sources, vocabulary, target_language, advance)
+    translations = translate_share(training, sources, vocabulary, languages, advance)
     found: list[tuple[list[str], list[str]]] = [([], []) for _ in sets]
     for (place, row), translation in zip(mine, translations, strict=True):
         hypotheses, references = found[place]
         hypotheses.append(translation)
         references.append(sets[place].target_lines[row])
     return Share(
-        counts=[count_matches(*text, target_language) for text in found],
+        counts=[count_matches(*text, languages[1]) for text in found],
         valid_loss=_loss(training, valid_batches[rank::size], advance),
         sample_loss=_loss(training, sample_batches[rank::size], advance),
     )
@@ -141,10 +141,10 @@ def translate_share(
     training: Training,
     sources: Sequence[np.ndarray],
     vocabulary: Vocabulary,
-    target_language: str,
+    languages: tuple[str, str],
     advance: Callable[[int], None] = lambda num_sentences: None,
 ) -> list[str]:
-    """This rank's own translations with the weights as they are, as text."""
+    """This rank's own translations with the weights as they are, as text. `languages`: the source's, and theirs."""
     found = translate_ids(
         training.model,
         sources,
@@ -154,8 +154,7 @@ def translate_share(
         advance=advance,
     )
     return [
-        decode_ids(vocabulary, best.ids, source, target_language)
-        for (best, *_), source in zip(found, sources, strict=True)
+        decode_ids(vocabulary, best.ids, source, languages) for (best, *_), source in zip(found, sources, strict=True)
     ]
 
 

@@ -42,13 +42,20 @@ PIZZA, SMILE, HAN = spell("🍕".encode()), spell("😀".encode()), spell("䟍".
     ],
 )
 def test_what_is_no_character_becomes_that_of_the_source(source, found, mended):
-    assert mend_spelling(found, source, "de") == mended
+    assert mend_spelling(found, source, ("en", "de")) == mended
 
 
-def test_letters_of_the_language_may_be_the_translation():
+def test_letters_of_the_languages_may_be_the_translation_of_one_another():
     for language in ("ja", "zh-Hant", "xx"):  # of the last nobody knows how it is written
-        assert mend_spelling(HAN, SMILE, language) == HAN
-    assert mend_spelling(spell("ż".encode()), SMILE, "ja") == SMILE
+        assert mend_spelling(HAN, SMILE, ("en", language)) == HAN
+    assert mend_spelling(spell("ż".encode()), SMILE, ("en", "ja")) == SMILE
+    pound = spell("£".encode())
+    for language in ("ja", "zh-Hant", "xx"):
+        assert mend_spelling(pound, [*HAN, "▁", *HAN], (language, "en")) == pound
+        assert mend_spelling(pound, [*HAN, "▁", *SMILE], (language, "en")) == SMILE
+        assert mend_spelling(pound[:1], [*HAN, "▁", *SMILE], (language, "en")) == HAN  # no character: what comes first
+    assert mend_spelling(pound, HAN, ("en", "de")) == HAN
+    assert mend_spelling(HAN, spell("Ż".encode()), ("en", "de")) == spell("Ż".encode())  # both write it
 
 
 PIECES = st.lists(
@@ -56,29 +63,32 @@ PIECES = st.lists(
 )
 
 
-@given(pieces=PIECES, source=st.text(alphabet="red 🍕😀ż你", max_size=8))
-def test_no_translation_has_more_broken_characters_than_its_source(vocabulary, pieces, source):
+LANGUAGES = st.tuples(*[st.sampled_from(["de", "ja", "xx"])] * 2)
+
+
+@given(pieces=PIECES, source=st.text(alphabet="red 🍕😀ż你", max_size=8), languages=LANGUAGES)
+def test_no_translation_has_more_broken_characters_than_its_source(vocabulary, pieces, source, languages):
     (source_pieces,) = vocabulary.encode_pieces([source])
-    text = decode_pieces(vocabulary, pieces, source_pieces, "de")
+    text = decode_pieces(vocabulary, pieces, source_pieces, languages)
     assert "\ufffd" not in text
-    mended = mend_spelling(pieces, source_pieces, "de")
-    assert mend_spelling(mended, source_pieces, "de") == mended
+    mended = mend_spelling(pieces, source_pieces, languages)
+    assert mend_spelling(mended, source_pieces, languages) == mended
 
 
 @settings(max_examples=50)
-@given(text=st.text(max_size=20), source=st.text(max_size=20), language=st.sampled_from(["de", "ja", "xx"]))
-def test_text_that_is_right_stays_as_it_is_by_ids_and_by_pieces(vocabulary, text, source, language):
+@given(text=st.text(max_size=20), source=st.text(max_size=20), languages=LANGUAGES)
+def test_text_that_is_right_stays_as_it_is_by_ids_and_by_pieces(vocabulary, text, source, languages):
     ids, source_ids = (vocabulary.encode([line])[0] for line in (text, source))
     pieces, source_pieces = vocabulary.encode_pieces([text, source])
-    by_ids = decode_ids(vocabulary, ids, source_ids, language)
-    assert decode_pieces(vocabulary, pieces, source_pieces, language) == by_ids
+    by_ids = decode_ids(vocabulary, ids, source_ids, languages)
+    assert decode_pieces(vocabulary, pieces, source_pieces, languages) == by_ids
     if "\ufffd" not in text and not vocabulary.has_bytes(source_ids):
         assert by_ids == vocabulary.decode(ids)
-    assert decode_ids(vocabulary, ids, ids, language) == vocabulary.decode(ids)  # all of the source is there
+    assert decode_ids(vocabulary, ids, ids, languages) == vocabulary.decode(ids)  # all of the source is there
 
 
 def test_ids_are_mended_as_pieces_are(vocabulary):
     (source_ids, _), (ids, _) = vocabulary.encode(["red 😀"]), vocabulary.encode(["rot 😀"])
     broken = np.delete(ids, -2)  # the last byte; behind it is EOS
     assert "\ufffd" in vocabulary.decode(broken)
-    assert decode_ids(vocabulary, broken, source_ids, "de") == "rot 😀"
+    assert decode_ids(vocabulary, broken, source_ids, ("en", "de")) == "rot 😀"

@@ -237,7 +237,7 @@ def random_lines(vocabulary, number, longest=30):
 def assert_same(vocabulary, lines, expected: list[list[Hypothesis]], found):
     differing = []
     for line, source, ours, theirs in zip(lines, split_ids(vocabulary, lines), expected, found, strict=True):
-        texts = [normalise(decode_ids(vocabulary, hypothesis.ids, source, "de")) for hypothesis in ours]
+        texts = [normalise(decode_ids(vocabulary, hypothesis.ids, source, ("en", "de"))) for hypothesis in ours]
         scores = [hypothesis.score for hypothesis in ours]
         if [hypothesis.text for hypothesis in theirs.hypotheses] != texts or [
             hypothesis.score for hypothesis in theirs.hypotheses
